@@ -1,0 +1,1 @@
+//! The program bowline: a gateway that never drops work, and tools around it

@@ -1,0 +1,2 @@
+//! The program `bowline`.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Puts a stdio MCP server behind resilient Streamable HTTP

@@ -1,0 +1,1 @@
+//! The Model Context Protocol without IO: envelopes, revisions, streams and decisions as pure functions

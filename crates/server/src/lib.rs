@@ -1,0 +1,1 @@
+//! Serves MCP over Streamable HTTP: sessions, calls that outlive their connection, resumption

@@ -1,0 +1,1 @@
+//! The store contract of Bowline (streams, sessions, mailboxes, backends) and the memory store
