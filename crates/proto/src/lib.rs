@@ -1,1 +1,10 @@
-//! The Model Context Protocol without IO: envelopes, revisions, streams and decisions as pure functions
+//! The Model Context Protocol without IO.
+//!
+//! Everything here decides and nothing here does: no socket, clock, task or source of randomness. Time and entropy
+//! are arguments, so that every row of the wire contract is a table test.
+//!
+//! - [`jsonrpc`]: one parse of an envelope, parameters and results kept as raw JSON
+//! - [`revision`]: the dated protocol revisions and what each one has
+
+pub mod jsonrpc;
+pub mod revision;

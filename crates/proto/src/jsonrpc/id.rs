@@ -1,0 +1,134 @@
+//! Request ids: echoed with their type and every digit.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The longest string id that is taken, in bytes of its decoded text. An id travels inside every event id, which has to
+/// fit into a header.
+pub const MAX_ID_BYTES: usize = 200;
+
+/// The id of a JSON-RPC request: a string or an integer. `null`, fractions and everything else are not ids in MCP.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RequestId {
+    /// An integer between `i64::MIN` and `u64::MAX`.
+    Number(i128),
+    /// A string of at most [`MAX_ID_BYTES`] bytes.
+    String(Box<str>),
+}
+
+impl RequestId {
+    /// Reads the JSON text of an id.
+    ///
+    /// # Errors
+    /// A sentence for the sender, when the text is no string or integer, or is out of bounds.
+    pub fn from_json(text: &str) -> Result<Self, &'static str> {
+        let text = text.trim_ascii();
+        match text.as_bytes().first() {
+            Some(b'"') => {
+                let id: Box<str> = serde_json::from_str(text).map_err(|_| "the id is not a valid string")?;
+                if id.len() > MAX_ID_BYTES {
+                    return Err("the id is longer than 200 bytes");
+                }
+                Ok(Self::String(id))
+            }
+            Some(b'-' | b'0'..=b'9') => {
+                if text.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E')) {
+                    return Err(
+                        "the id is a number with a fraction or an exponent; use an integer or a string",
+                    );
+                }
+                let number: i128 =
+                    text.parse().map_err(|_| "the id is a number that does not fit into 64 bits")?;
+                if number < i128::from(i64::MIN) || number > i128::from(u64::MAX) {
+                    return Err("the id is a number that does not fit into 64 bits");
+                }
+                Ok(Self::Number(number))
+            }
+            Some(b'n') => Err("the id is null; a request has a string or an integer as its id"),
+            _ => Err("the id is neither a string nor an integer"),
+        }
+    }
+
+    /// The JSON text of this id.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::String(text) => serde_json::Value::from(&**text).to_string(),
+        }
+    }
+
+    /// Appends the JSON text of this id.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        use std::io::Write as _;
+        match self {
+            // Writing into a vector cannot fail.
+            Self::Number(number) => drop(write!(out, "{number}")),
+            Self::String(text) => drop(serde_json::to_writer(out, &**text)),
+        }
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_json())
+    }
+}
+
+impl From<u64> for RequestId {
+    fn from(number: u64) -> Self {
+        Self::Number(number.into())
+    }
+}
+
+impl From<&str> for RequestId {
+    fn from(text: &str) -> Self {
+        Self::String(text.into())
+    }
+}
+
+impl Serialize for RequestId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Number(number) => match (u64::try_from(*number), i64::try_from(*number)) {
+                (Ok(number), _) => serializer.serialize_u64(number),
+                (_, Ok(number)) => serializer.serialize_i64(number),
+                _ => Err(serde::ser::Error::custom("a request id that does not fit into 64 bits")),
+            },
+            Self::String(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RequestId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<serde_json::value::RawValue>::deserialize(deserializer)?;
+        Self::from_json(raw.get()).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn echoes_to_the_letter() {
+        for text in ["0", "-1", "\"0\"", "\"init-1\"", "\"\"", "9007199254740993", "18446744073709551615"] {
+            assert_eq!(RequestId::from_json(text).unwrap().to_json(), text);
+            let mut out = Vec::new();
+            RequestId::from_json(text).unwrap().write_json(&mut out);
+            assert_eq!(out, text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_id() {
+        for text in
+            ["null", "1.5", "1e3", "true", "{}", "[1]", "18446744073709551616", "-9223372036854775809"]
+        {
+            assert!(RequestId::from_json(text).is_err(), "{text}");
+        }
+        let long = format!("\"{}\"", "a".repeat(201));
+        assert!(RequestId::from_json(&long).is_err());
+    }
+}

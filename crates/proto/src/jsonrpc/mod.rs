@@ -1,0 +1,16 @@
+//! JSON-RPC 2.0 as MCP uses it: the envelope is parsed once, parameters and results stay raw.
+//!
+//! [`parse`] reads a whole body; what it returns borrows nothing and copies nothing: methods, parameters and results are
+//! slices of the one buffer that came from the socket.
+
+mod error;
+mod id;
+mod message;
+mod parse;
+mod raw;
+
+pub use error::{ErrorObject, code};
+pub use id::{MAX_ID_BYTES, RequestId};
+pub use message::{Message, Notification, Reply, Request, Response};
+pub use parse::{Body, MAX_DEPTH, ParseError, ParseErrorKind, parse, parse_message};
+pub use raw::Raw;

@@ -1,0 +1,136 @@
+//! A JSON value kept as the text it came in.
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// A JSON value as text, known to be well-formed. Cloning shares the buffer.
+///
+/// What Bowline does not have to understand (tool arguments, results, unknown fields) travels in this form, so that it
+/// leaves as it came: numbers keep their digits, objects keep their order.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Raw(ByteString);
+
+impl Raw {
+    /// The empty object, `{}`.
+    #[must_use]
+    pub const fn empty_object() -> Self {
+        Self(ByteString::from_static("{}"))
+    }
+
+    /// Checks `text` and keeps it.
+    ///
+    /// # Errors
+    /// When `text` is not exactly one JSON value.
+    pub fn parse(text: impl Into<ByteString>) -> Result<Self, serde_json::Error> {
+        let text = text.into();
+        serde_json::from_str::<&RawValue>(&text)?;
+        Ok(Self(text))
+    }
+
+    /// Writes `value` as JSON.
+    ///
+    /// # Errors
+    /// When `value` cannot be expressed as JSON (a map with keys that are not strings, say).
+    pub fn from_value<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+        serde_json::to_string(value).map(|text| Self(text.into()))
+    }
+
+    /// Takes text that a JSON writer or a JSON parser produced, and that therefore is one JSON value.
+    #[must_use]
+    pub const fn from_trusted(text: ByteString) -> Self {
+        Self(text)
+    }
+
+    /// The JSON text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The JSON text as shared bytes.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        self.0.into_bytes()
+    }
+
+    /// Reads the value into a type.
+    ///
+    /// # Errors
+    /// When the value does not have the shape of `T`.
+    pub fn to<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(&self.0)
+    }
+
+    /// The member `name` of this object, raw; `None` where this is no object or has no such member.
+    ///
+    /// Costs one pass over the text. Members that stand twice are taken at their first place.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<Self> {
+        let found = super::parse::find_member(&self.0, name)?;
+        Some(Self(self.0.slice_ref(found)))
+    }
+
+    /// The value as a string, where it is a JSON string.
+    #[must_use]
+    pub fn string(&self) -> Option<String> {
+        if self.0.starts_with('"') { serde_json::from_str(&self.0).ok() } else { None }
+    }
+
+    /// Whether this is a JSON object.
+    #[must_use]
+    pub fn is_object(&self) -> bool {
+        self.0.starts_with('{')
+    }
+}
+
+impl fmt::Debug for Raw {
+    /// The size alone: payloads stay out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Raw({} bytes)", self.0.len())
+    }
+}
+
+impl Serialize for Raw {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The text is well-formed by construction, so this only borrows it.
+        serde_json::from_str::<&RawValue>(&self.0).map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Raw {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let boxed = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(Self(String::from(Box::<str>::from(boxed)).into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_text_as_it_came() {
+        let raw = Raw::parse(r#"{"b":1.50,"a":[1e3]}"#).unwrap();
+        assert_eq!(raw.as_str(), r#"{"b":1.50,"a":[1e3]}"#);
+        assert_eq!(serde_json::to_string(&raw).unwrap(), raw.as_str());
+        assert!(Raw::parse("{").is_err());
+        assert!(Raw::parse("{} {}").is_err());
+    }
+
+    #[test]
+    fn finds_members_without_reading_the_rest() {
+        let raw = Raw::parse(r#"{"x":{"_meta":1},"_meta":{"progressToken":"t"},"s":"a\"b"}"#).unwrap();
+        assert_eq!(raw.member("_meta").unwrap().member("progressToken").unwrap().string().unwrap(), "t");
+        assert_eq!(raw.member("s").unwrap().string().unwrap(), "a\"b");
+        assert!(raw.member("y").is_none());
+        assert!(Raw::parse("[1]").unwrap().member("x").is_none());
+    }
+
+    #[test]
+    fn debug_hides_the_payload() {
+        assert_eq!(format!("{:?}", Raw::parse(r#""secret""#).unwrap()), "Raw(8 bytes)");
+    }
+}
