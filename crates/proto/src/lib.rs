@@ -6,5 +6,6 @@
 //! - [`jsonrpc`]: one parse of an envelope, parameters and results kept as raw JSON
 //! - [`revision`]: the dated protocol revisions and what each one has
 
+pub mod cursor;
 pub mod jsonrpc;
 pub mod revision;
