@@ -1,1 +1,3 @@
 //! The Model Context Protocol without IO: envelopes, revisions, streams and decisions as pure functions
+
+pub mod sse;
