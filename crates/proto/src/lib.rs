@@ -5,7 +5,10 @@
 //!
 //! - [`jsonrpc`]: one parse of an envelope, parameters and results kept as raw JSON
 //! - [`revision`]: the dated protocol revisions and what each one has
+//! - [`sse`]: server-sent events, written and read
+//! - [`cursor`]: event ids and the ids of our own requests
 
 pub mod cursor;
 pub mod jsonrpc;
 pub mod revision;
+pub mod sse;
