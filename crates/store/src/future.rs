@@ -28,6 +28,25 @@ impl<'a, T> StoreFuture<'a, T> {
     pub fn later(future: impl Future<Output = T> + Send + 'a) -> Self {
         Self(State::Later(Box::pin(future)))
     }
+
+    /// The answer, if it is there already. `None` means that nothing was begun: the call has to be made again and awaited.
+    pub fn now(self) -> Option<T> {
+        match self.0 {
+            State::Ready(value) => value,
+            State::Later(_) => None,
+        }
+    }
+
+    /// The answer, changed by `change`.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U + Send + 'a) -> StoreFuture<'a, U>
+    where
+        T: Send + 'a,
+    {
+        match self.0 {
+            State::Ready(value) => StoreFuture(State::Ready(value.map(change))),
+            State::Later(future) => StoreFuture::later(async move { change(future.await) }),
+        }
+    }
 }
 
 // The value of the ready state is moved out whole and never pinned.
