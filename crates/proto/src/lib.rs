@@ -5,7 +5,9 @@
 //!
 //! - [`jsonrpc`]: one parse of an envelope, parameters and results kept as raw JSON
 //! - [`revision`]: the dated protocol revisions and what each one has
+//! - [`http`]: from method, headers and body to what has to be done
 
 pub mod cursor;
+pub mod http;
 pub mod jsonrpc;
 pub mod revision;
