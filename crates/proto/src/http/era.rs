@@ -97,3 +97,126 @@ fn unsupported(requested: &str, id: Option<&RequestId>) -> Refusal {
             .with_data(&json!({ "supported": supported, "requested": requested }));
     Refusal::new(StatusCode::BAD_REQUEST, error).with_id(id.cloned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jsonrpc::{Body, parse};
+    use bytes::Bytes;
+    use http::HeaderValue;
+
+    /// What is refused: its code, and the revision that its data names.
+    fn told(refusal: &Refusal) -> (i64, Option<String>) {
+        assert_eq!(refusal.status, 400);
+        let requested = refusal.error.data.as_ref().and_then(|data| data.member("requested")?.string());
+        (refusal.error.code, requested)
+    }
+
+    #[test]
+    fn the_header_names_one_revision_that_is_served() {
+        let served = |revision| Ok(Some(revision));
+        let unsupported = |requested: &str| Err((-32022, Some(requested.to_owned())));
+        for (lines, expected) in [
+            (&[][..], Ok(None)),
+            (&[&b""[..]], Ok(None)),
+            (&[b" , "], Ok(None)),
+            (&[b"2024-11-05"], served(Revision::V2024_11_05)),
+            (&[b"2025-11-25"], served(Revision::V2025_11_25)),
+            (&[b"2025-06-18", b"2025-06-18"], served(Revision::V2025_06_18)),
+            (&[b"2025-06-18, 2025-06-18"], served(Revision::V2025_06_18)),
+            (&[b"2025-06-18", b"2025-11-25"], Err((-32600, None))),
+            (&[b"2025-06-18,2025-11-25"], Err((-32600, None))),
+            (&[b"2026-07-28"], unsupported("2026-07-28")),
+            (&[b"2025-06-18", b"2026-07-28"], unsupported("2026-07-28")),
+            (&[b"1999-01-01"], unsupported("1999-01-01")),
+            (&[b"DRAFT-2026-v1"], unsupported("DRAFT-2026-v1")),
+            (&[b"\xff\xfe"], unsupported("??")),
+            (&[&[b'9'; 300]], unsupported(&("9".repeat(100) + "..."))),
+        ] {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(&MCP_PROTOCOL_VERSION, HeaderValue::from_bytes(line).unwrap());
+            }
+            assert_eq!(
+                header_revision(&headers, None).map_err(|refusal| told(&refusal)),
+                expected,
+                "{lines:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_refused_revision_says_what_is_served_newest_first() {
+        let mut headers = HeaderMap::new();
+        headers.insert(&MCP_PROTOCOL_VERSION, HeaderValue::from_static("2026-07-28"));
+        let body = header_revision(&headers, Some(&1.into())).unwrap_err().body();
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(
+            body,
+            json!({
+                "jsonrpc": "2.0",
+                "id": 1,
+                "error": {
+                    "code": -32022,
+                    "message": "Unsupported protocol version: 2026-07-28",
+                    "data": {
+                        "supported": ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"],
+                        "requested": "2026-07-28",
+                    },
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn a_claim_of_a_revision_that_is_not_served_is_found() {
+        let claim = |value: &str| {
+            format!(r#"{{"_meta":{{"io.modelcontextprotocol/protocolVersion":{value}}},"name":"x"}}"#)
+        };
+        for (params, requested) in [
+            (claim(r#""2026-07-28""#), Some("2026-07-28")),
+            (claim(r#""2027-01-01""#), Some("2027-01-01")),
+            (claim("7"), Some("7")),
+            (claim("null"), Some("null")),
+            (claim(r#""2025-06-18""#), None),
+            // JSON may write the same key in other ways.
+            (
+                r#"{"_meta":{"io.modelcontextprotocol\/protocolVersion":"2026-07-28"}}"#.into(),
+                Some("2026-07-28"),
+            ),
+            (
+                r#"{"\u005fmeta":{"io.modelcontextprotocol/\u0070rotocolVersion":"2026-07-28"}}"#.into(),
+                Some("2026-07-28"),
+            ),
+            // Not the metadata of the request.
+            (
+                r#"{"arguments":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#.into(),
+                None,
+            ),
+            (r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#.into(), None),
+            (r#"{"_meta":"io.modelcontextprotocol/protocolVersion"}"#.into(), None),
+            (r#"{"_meta":{"protocolVersion":"2026-07-28"}}"#.into(), None),
+            ("{}".into(), None),
+        ] {
+            for id in [r#""id":5,"#, ""] {
+                let text = format!(r#"{{"jsonrpc":"2.0",{id}"method":"x","params":{params}}}"#);
+                let Ok(Body::Single(message)) = parse(Bytes::from(text)) else { panic!("{params}") };
+                let refused = check_claim(&message, None).err().map(|refusal| told(&refusal));
+                let expected = requested.map(|requested| (-32022, Some(requested.to_owned())));
+                assert_eq!(refused, expected, "{params}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_header_has_to_name_what_was_negotiated() {
+        let negotiated = Revision::V2025_06_18;
+        assert_eq!(check_session_revision(negotiated, None, None), Ok(()));
+        assert_eq!(check_session_revision(negotiated, Some(negotiated), None), Ok(()));
+        let refusal =
+            check_session_revision(negotiated, Some(Revision::V2025_11_25), Some(&3.into())).unwrap_err();
+        assert_eq!(told(&refusal), (-32600, None));
+        assert_eq!(refusal.id, Some(3.into()));
+        assert!(refusal.error.message.contains("2025-11-25") && refusal.error.message.contains("2025-06-18"));
+    }
+}

@@ -47,10 +47,8 @@ impl<'h> Field<'h> {
                 _ => return Self::Unusable,
             };
             match found {
-                Self::Absent => found = Self::Text(text),
-                Self::Text(first) if first == text => {}
-                Self::Text(_) => return Self::Unusable,
-                Self::Unusable => return found,
+                Self::Text(first) if first != text => return Self::Unusable,
+                _ => found = Self::Text(text),
             }
         }
         found

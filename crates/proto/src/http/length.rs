@@ -32,7 +32,7 @@ pub fn check_length(policy: &Policy, headers: &HeaderMap) -> Result<(), Refusal>
 pub fn too_large(limit: u64) -> Refusal {
     let error = ErrorObject::new(
         code::INVALID_REQUEST,
-        format!("The body is larger than {limit} bytes; --body-limit raises the limit"),
+        format!("The body is larger than {limit} bytes, the limit of this server"),
     )
     .with_data(&json!({ "reason": "too_large", "limit": limit }));
     Refusal { close: true, ..Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error) }

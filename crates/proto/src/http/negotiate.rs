@@ -137,3 +137,130 @@ fn unquoted(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
         false
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderName, HeaderValue};
+    use proptest::prelude::*;
+
+    const BOTH: &[u8] = b"application/json, text/event-stream";
+
+    fn status(verb: Verb, lines: &[(&HeaderName, &[u8])]) -> u16 {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, HeaderValue::from_bytes(value).unwrap());
+        }
+        match negotiate(verb, &headers) {
+            Ok(()) => 200,
+            Err(refusal) => {
+                assert_eq!(refusal.error.code, -32600);
+                refusal.status.as_u16()
+            }
+        }
+    }
+
+    #[test]
+    fn a_post_is_json() {
+        for (values, expected) in [
+            (&[][..], 415),
+            (&[&b""[..]], 415),
+            (&[b"application/json"], 200),
+            (&[b"Application/JSON"], 200),
+            (&[b" application/json ; charset=utf-8"], 200),
+            (&[b"application/json;charset=\"UTF-8\""], 200),
+            (&[b"application/json; charset=latin1"], 200),
+            (&[b"application/json;"], 200),
+            (&[b"application/json, application/json"], 415),
+            (&[b"application/json", b"application/json"], 415),
+            (&[b"application/json", b"text/plain"], 415),
+            (&[b"text/plain"], 415),
+            (&[b"text/plain; a=application/json"], 415),
+            (&[b"application/jsonx"], 415),
+            (&[b"application/json-rpc"], 415),
+            (&[b"application/vnd.api+json"], 415),
+            (&[b"application/x-www-form-urlencoded"], 415),
+            (&[b"*/*"], 415),
+            (&[b"json"], 415),
+            (&[b"application/\xff"], 415),
+        ] {
+            let mut lines: Vec<_> = values.iter().map(|value| (&header::CONTENT_TYPE, *value)).collect();
+            lines.push((&header::ACCEPT, BOTH));
+            assert_eq!(status(Verb::Post, &lines), expected, "{values:?}");
+        }
+    }
+
+    /// What each `Accept` is answered: a POST, a GET.
+    #[test]
+    fn accept_lists_what_is_taken() {
+        for (values, post, get) in [
+            (&[][..], 200, 200),
+            (&[&b""[..]], 200, 200),
+            (&[b" , "], 200, 200),
+            (&[BOTH], 200, 200),
+            (&[b"text/event-stream, application/json"], 200, 200),
+            (&[b"text/event-stream,application/json"], 200, 200),
+            (&[b"application/json", b"text/event-stream"], 200, 200),
+            (&[b"APPLICATION/JSON, Text/Event-Stream"], 200, 200),
+            (&[b"application/json;q=0.9, text/event-stream;q=0.1"], 200, 200),
+            (&[b"application/json; charset=utf-8, text/event-stream; charset=utf-8"], 200, 200),
+            (&[b"*/*"], 200, 200),
+            (&[b"*/*;q=0.1"], 200, 200),
+            (&[b"application/*, text/*"], 200, 200),
+            (&[b"application/json, text/*"], 200, 200),
+            (&[b"text/html, application/xhtml+xml, */*;q=0.8"], 200, 200),
+            (&[b"application/json"], 406, 406),
+            (&[b"application/*"], 406, 406),
+            (&[b"text/event-stream"], 406, 200),
+            (&[b"text/*"], 406, 200),
+            (&[b"text/html"], 406, 406),
+            (&[b"application/json, text/event-stream;q=0"], 406, 406),
+            (&[b"application/json;q=0, text/event-stream"], 406, 200),
+            (&[b"application/json;Q=0.000, text/event-stream"], 406, 200),
+            (&[b"application/json; q = 0, text/event-stream"], 406, 200),
+            (&[b"application/json;q=0.001, text/event-stream"], 200, 200),
+            (&[b"*/*;q=0"], 406, 406),
+            // The closest range decides, in any order.
+            (&[b"*/*, application/json;q=0"], 406, 200),
+            (&[b"application/json;q=0, */*"], 406, 200),
+            (&[b"text/event-stream;q=0, text/*, */*"], 406, 406),
+            (&[b"*/*;q=0, application/json, text/event-stream"], 200, 200),
+            (&[b"text/*;q=0, */*"], 406, 406),
+            (&[b"text/*;q=0, text/event-stream, */*"], 200, 200),
+            (&[b"application/json;q=0, application/json, text/event-stream"], 200, 200),
+            // A weight that cannot be read is 1; a range that cannot be read is skipped.
+            (&[b"application/json;q=zero, text/event-stream;q="], 200, 200),
+            (&[b"nonsense, application/json, text/event-stream"], 200, 200),
+            (&[b"nonsense"], 406, 406),
+            (&[b"\xff\xfe"], 406, 406),
+            (&[b"\xff, application/json, text/event-stream"], 200, 200),
+            // Separators inside of quoted strings separate nothing.
+            (&[b"text/html;a=\", application/json, text/event-stream\""], 406, 406),
+            (&[b"application/json;a=\";q=0\", text/event-stream;b=\"\\\",\""], 200, 200),
+        ] {
+            let accept: Vec<_> = values.iter().map(|value| (&header::ACCEPT, *value)).collect();
+            let mut with_type = accept.clone();
+            with_type.push((&header::CONTENT_TYPE, b"application/json"));
+            assert_eq!(status(Verb::Post, &with_type), post, "POST {values:?}");
+            assert_eq!(status(Verb::Get, &accept), get, "GET {values:?}");
+        }
+    }
+
+    #[test]
+    fn the_type_is_checked_first_and_only_where_it_matters() {
+        assert_eq!(status(Verb::Post, &[(&header::ACCEPT, b"text/html")]), 415);
+        for verb in [Verb::Delete, Verb::Preflight] {
+            assert_eq!(status(verb, &[(&header::ACCEPT, b"text/html")]), 200);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(accept in proptest::collection::vec(b' '..=255_u8, 0..200)) {
+            if let Ok(value) = HeaderValue::from_bytes(&accept) {
+                let lines = [(&header::ACCEPT, value.as_bytes())];
+                prop_assert!(matches!(status(Verb::Get, &lines), 200 | 406));
+            }
+        }
+    }
+}

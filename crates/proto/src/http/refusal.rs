@@ -37,7 +37,7 @@ impl Refusal {
     /// 404 for a path that is not the endpoint's. Its code is not the one of a lost session.
     #[must_use]
     pub fn not_found(path: &str) -> Self {
-        let message = format!("Nothing is served at {}; see --path", shown(path.as_bytes()));
+        let message = format!("Nothing is served at {}", shown(path.as_bytes()));
         Self::new(StatusCode::NOT_FOUND, ErrorObject::new(code::INVALID_REQUEST, message))
     }
 

@@ -216,3 +216,151 @@ fn gone(reason: GoneReason) -> ErrorObject {
 fn wrong_cursor(message: &str) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, ErrorObject::new(code::INVALID_PARAMS, message))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use SessionFact::{Ended, Live, None as NoSessions, Unavailable, Unknown};
+
+    const READABLE: StreamFact = StreamFact::Readable { after_tail: false };
+    const READ: StreamFact = StreamFact::Readable { after_tail: true };
+    const EXPIRED: StreamFact = StreamFact::Gone(GoneReason::Expired);
+
+    fn call() -> CursorFact {
+        CursorFact::Good { kind: CursorKind::Call, request_id: Some("r".into()) }
+    }
+    fn standalone() -> CursorFact {
+        CursorFact::Good { kind: CursorKind::Standalone, request_id: None }
+    }
+    fn bad() -> CursorFact {
+        CursorFact::BadMac { claimed_request_id: Some("r".into()) }
+    }
+
+    /// The outcome in one line: what the client sees of it.
+    fn seen(session: SessionFact, cursor: CursorFact, stream: StreamFact) -> String {
+        match resume(ResumeFacts { session, cursor, stream }) {
+            Resume::Stream => "stream".into(),
+            Resume::NothingLeft => "204".into(),
+            Resume::ErrorEvent { id, error } => {
+                let reason = error.data.unwrap().member("reason").unwrap().string().unwrap();
+                format!("error {} {reason} for {}", error.code, id.unwrap())
+            }
+            Resume::StandaloneLost => "standalone lost".into(),
+            Resume::Hold => "hold".into(),
+            Resume::Refuse(refusal) => format!("{} {}", refusal.status.as_u16(), refusal.error.code),
+        }
+    }
+
+    #[test]
+    fn row_good() {
+        for session in [Live, NoSessions] {
+            assert_eq!(seen(session, call(), READABLE), "stream");
+        }
+        assert_eq!(seen(Live, standalone(), READABLE), "stream");
+    }
+
+    #[test]
+    fn row_at_or_after_the_response() {
+        for session in [Live, NoSessions] {
+            assert_eq!(seen(session, call(), READ), "204");
+        }
+    }
+
+    #[test]
+    fn row_stream_expired_evicted_lost_or_its_owner_died() {
+        for (reason, word) in [
+            (GoneReason::Expired, "expired"),
+            (GoneReason::Evicted, "evicted"),
+            (GoneReason::Lost, "lost"),
+            (GoneReason::OwnerLost, "owner_lost"),
+        ] {
+            for session in [Live, NoSessions] {
+                let expected = format!("error -32603 {word} for \"r\"");
+                assert_eq!(seen(session, call(), StreamFact::Gone(reason)), expected);
+            }
+        }
+        let facts =
+            ResumeFacts { session: Live, cursor: call(), stream: StreamFact::Gone(GoneReason::OwnerLost) };
+        let Resume::ErrorEvent { error, .. } = resume(facts) else { panic!("no error") };
+        assert_eq!(error.data.unwrap().member("outcome").unwrap().string().unwrap(), "unknown");
+    }
+
+    #[test]
+    fn row_standalone_events_are_gone() {
+        for reason in [GoneReason::Expired, GoneReason::Evicted, GoneReason::Lost, GoneReason::OwnerLost] {
+            assert_eq!(seen(Live, standalone(), StreamFact::Gone(reason)), "standalone lost");
+        }
+    }
+
+    #[test]
+    fn row_store_unreachable() {
+        for cursor in [call(), standalone()] {
+            assert_eq!(seen(Live, cursor.clone(), StreamFact::Unavailable), "hold");
+            assert_eq!(seen(Unavailable, cursor, StreamFact::NotAsked), "hold");
+        }
+        assert_eq!(seen(NoSessions, call(), StreamFact::Unavailable), "hold");
+    }
+
+    #[test]
+    fn row_session_record_lost_without_a_tombstone() {
+        for stream in [READABLE, EXPIRED, StreamFact::Unavailable, StreamFact::NotAsked] {
+            assert_eq!(seen(Unknown, call(), stream), "error -32603 session_lost for \"r\"");
+        }
+        // Nobody waits for anything.
+        assert_eq!(seen(Unknown, call(), READ), "404 -32001");
+        for stream in [READABLE, EXPIRED] {
+            assert_eq!(seen(Unknown, standalone(), stream), "404 -32001");
+        }
+    }
+
+    #[test]
+    fn row_session_ended_expired_or_never_known() {
+        for cursor in [call(), standalone(), bad(), CursorFact::Malformed] {
+            for stream in [READABLE, READ, EXPIRED, StreamFact::NotAsked] {
+                assert_eq!(seen(Ended, cursor.clone(), stream), "404 -32001");
+            }
+        }
+        for cursor in [bad(), CursorFact::Malformed] {
+            assert_eq!(seen(Unknown, cursor, StreamFact::NotAsked), "404 -32001");
+        }
+    }
+
+    #[test]
+    fn row_mac_fails_with_a_session() {
+        let answer = |claimed_request_id| {
+            resume(ResumeFacts {
+                session: Live,
+                cursor: CursorFact::BadMac { claimed_request_id },
+                stream: StreamFact::NotAsked,
+            })
+        };
+        assert_eq!(seen(Live, bad(), StreamFact::NotAsked), "400 -32602");
+        assert_eq!(answer(None), answer(Some(1.into())), "one answer for all");
+    }
+
+    #[test]
+    fn row_mac_fails_without_sessions() {
+        let expected = "error -32603 unknown_cursor for \"r\"";
+        assert_eq!(seen(NoSessions, bad(), StreamFact::NotAsked), expected);
+        let nobody = CursorFact::BadMac { claimed_request_id: None };
+        assert_eq!(seen(NoSessions, nobody, StreamFact::NotAsked), "400 -32602");
+    }
+
+    #[test]
+    fn row_malformed() {
+        for session in [Live, NoSessions] {
+            assert_eq!(seen(session, CursorFact::Malformed, StreamFact::NotAsked), "400 -32602");
+        }
+        assert_eq!(seen(NoSessions, standalone(), READABLE), "400 -32602");
+    }
+
+    #[test]
+    fn a_cursor_that_is_not_good_waits_for_a_store_that_is_away() {
+        for cursor in [bad(), CursorFact::Malformed] {
+            assert_eq!(seen(Unavailable, cursor.clone(), StreamFact::NotAsked), "503 -32603");
+            let facts = ResumeFacts { session: Unavailable, cursor, stream: StreamFact::NotAsked };
+            let Resume::Refuse(refusal) = resume(facts) else { panic!("no refusal") };
+            assert_eq!(refusal.retry_after, Some(2));
+        }
+    }
+}
