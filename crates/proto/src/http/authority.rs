@@ -253,3 +253,157 @@ fn port_of(scheme: &str, port: Option<u16>) -> Option<u16> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_pages_are_allowed_on_a_loopback_bind_only() {
+        let none = AllowedOrigins::default();
+        for (origin, allowed) in [
+            ("http://localhost", true),
+            ("http://localhost:5173", true),
+            ("https://localhost:5173", true),
+            ("HTTP://LocalHost:1", true),
+            ("http://127.0.0.1:6274", true),
+            ("http://127.1.2.3", true),
+            ("http://[::1]:80", true),
+            ("http://[0:0:0:0:0:0:0:1]", true),
+            ("http://localhost.evil.example", false),
+            ("http://evil.example", false),
+            ("http://127.0.0.1.evil.example", false),
+            ("http://localhost@evil.example", false),
+            ("http://evil.example#localhost", false),
+            ("http://10.0.0.1", false),
+            ("http://0.0.0.0", false),
+            ("http://[::2]", false),
+            ("http://localhost/", false),
+            ("http://localhost:99999", false),
+            ("http://localhost:80x", false),
+            ("chrome-extension://localhost", false),
+            ("file://", false),
+            ("localhost", false),
+            ("null", false),
+            ("", false),
+        ] {
+            assert_eq!(none.allow(origin.as_bytes(), true), allowed, "{origin}");
+            assert!(!none.allow(origin.as_bytes(), false), "{origin}");
+        }
+        assert!(!none.allow(b"http://localhost\xff", true));
+    }
+
+    #[test]
+    fn a_listed_origin_is_equal_in_scheme_host_and_port() {
+        let list = AllowedOrigins::parse([
+            "https://App.Example.com",
+            "http://10.0.0.1:8080",
+            "https://[2001:db8::1]",
+            "chrome-extension://abcdef",
+        ])
+        .unwrap();
+        for (origin, allowed) in [
+            ("https://app.example.com", true),
+            ("https://APP.example.com", true),
+            ("https://app.example.com:443", true),
+            (" https://app.example.com ", true),
+            ("http://10.0.0.1:8080", true),
+            ("https://[2001:DB8:0::1]:443", true),
+            ("chrome-extension://abcdef", true),
+            ("http://app.example.com", false),
+            ("https://app.example.com:8443", false),
+            ("https://app.example.com.evil.example", false),
+            ("https://evil-app.example.com", false),
+            ("https://example.com", false),
+            ("https://app.example.com/", false),
+            ("http://10.0.0.1", false),
+            ("chrome-extension://abcdeg", false),
+            ("http://localhost", false),
+            ("null", false),
+        ] {
+            assert_eq!(list.allow(origin.as_bytes(), false), allowed, "{origin}");
+        }
+    }
+
+    #[test]
+    fn null_and_any_have_to_be_listed() {
+        let null = AllowedOrigins::parse(["null"]).unwrap();
+        assert!(null.allow(b"null", false) && !null.allow(b"https://a.example", false));
+        let any = AllowedOrigins::parse(["*"]).unwrap();
+        assert_eq!(any, AllowedOrigins::any());
+        assert!(any.is_any());
+        for origin in ["null", "https://a.example", "what is this"] {
+            assert!(any.allow(origin.as_bytes(), false));
+        }
+    }
+
+    #[test]
+    fn a_host_is_listed_with_its_port_or_with_every_port() {
+        let list =
+            AllowedHosts::parse(["mcp.example.com", "a.example:8443", "b.example:443", "10.0.0.1", "::2"])
+                .unwrap();
+        for (host, allowed) in [
+            ("mcp.example.com", true),
+            ("MCP.example.com:8000", true),
+            ("mcp.example.com:", true),
+            ("a.example:8443", true),
+            ("a.example", false),
+            ("a.example:443", false),
+            ("b.example", true),
+            ("b.example:443", true),
+            ("b.example:80", false),
+            ("10.0.0.1:9", true),
+            ("[::2]:9", true),
+            ("mcp.example.com.evil.example", false),
+            ("user@mcp.example.com", false),
+            ("mcp.example.com/x", false),
+            ("mcp.example.com:8000:1", false),
+            ("[::2", false),
+            ("[::2]x", false),
+            ("localhost", false),
+            ("", false),
+        ] {
+            assert_eq!(list.allow(host.as_bytes(), false), allowed, "{host}");
+        }
+        assert!(!list.is_empty() && AllowedHosts::default().is_empty());
+        assert!(AllowedHosts::parse(["*"]).unwrap().allow(b"", false));
+    }
+
+    #[test]
+    fn loopback_hosts_are_allowed_on_a_loopback_bind_only() {
+        let none = AllowedHosts::default();
+        for (host, allowed) in [
+            ("localhost", true),
+            ("LOCALHOST:8000", true),
+            ("127.0.0.1:8000", true),
+            ("127.9.9.9", true),
+            ("[::1]:8000", true),
+            ("rebound.example:8000", false),
+            ("10.0.0.1", false),
+            ("::1", false),
+            ("", false),
+        ] {
+            assert_eq!(none.allow(host.as_bytes(), true), allowed, "{host}");
+            assert!(!none.allow(host.as_bytes(), false), "{host}");
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_not_understood_is_named() {
+        for entry in [
+            "app.example.com",
+            "https://",
+            "https://a.example/x",
+            "https://a.example/",
+            "https://*.a.example",
+            "",
+        ] {
+            let error = AllowedOrigins::parse(["null", entry]).unwrap_err();
+            assert_eq!(error, AllowListError::NotAnOrigin(entry.into()));
+            assert!(error.to_string().contains(&format!("{entry:?}")));
+        }
+        for entry in ["https://a.example", "a.example/x", "*.a.example", "a b", "a:b", ""] {
+            assert_eq!(AllowedHosts::parse([entry]), Err(AllowListError::NotAHost(entry.into())));
+        }
+    }
+}

@@ -73,3 +73,89 @@ fn allowed_headers(headers: &HeaderMap) -> HeaderValue {
     // Names of headers and ", " are always the value of a header.
     HeaderValue::try_from(allowed).unwrap_or_else(|_| HeaderValue::from_static(REQUEST_HEADERS))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::{
+        AllowedOrigins,
+        policy::tests::{RESUMABLE, STATEFUL, STATELESS, policy},
+    };
+
+    fn one(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+        headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    #[test]
+    fn an_allowed_origin_may_read_the_headers_of_every_answer() {
+        for (origin, allowed) in [
+            (None, None),
+            (Some("http://localhost:5173"), Some("http://localhost:5173")),
+            (Some("https://evil.example"), None),
+            (Some("null"), None),
+        ] {
+            let mut out = HeaderMap::new();
+            let header = origin.map(HeaderValue::from_static);
+            cors_headers(&policy(STATEFUL), header.as_ref(), &mut out);
+            assert_eq!(one(&out, header::ACCESS_CONTROL_ALLOW_ORIGIN), allowed, "{origin:?}");
+            let exposed = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After";
+            assert_eq!(one(&out, header::ACCESS_CONTROL_EXPOSE_HEADERS), allowed.map(|_| exposed));
+            assert_eq!(one(&out, header::VARY), origin.map(|_| "Origin"));
+        }
+    }
+
+    #[test]
+    fn any_origin_is_said_as_such() {
+        let policy = Policy { origins: AllowedOrigins::any(), ..policy(STATEFUL) };
+        let mut out = HeaderMap::new();
+        cors_headers(&policy, Some(&HeaderValue::from_static("null")), &mut out);
+        assert_eq!(one(&out, header::ACCESS_CONTROL_ALLOW_ORIGIN), Some("*"));
+        assert_eq!(one(&out, header::VARY), None);
+    }
+
+    #[test]
+    fn a_preflight_lists_methods_and_headers() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ORIGIN, HeaderValue::from_static("http://localhost:5173"));
+        headers.insert(
+            header::ACCESS_CONTROL_REQUEST_HEADERS,
+            HeaderValue::from_static("content-type, Mcp-Param-City,mcp-session-id, x-other, mcp bad"),
+        );
+        for (mode, methods) in [
+            (STATEFUL, "POST, GET, DELETE, OPTIONS"),
+            (RESUMABLE, "POST, GET, OPTIONS"),
+            (STATELESS, "POST, OPTIONS"),
+        ] {
+            let answer = preflight(&policy(mode), &headers);
+            assert_eq!(answer.status, 204);
+            let out = &answer.headers;
+            assert_eq!(one(out, header::ACCESS_CONTROL_ALLOW_ORIGIN), Some("http://localhost:5173"));
+            assert_eq!(one(out, header::ACCESS_CONTROL_ALLOW_METHODS), Some(methods));
+            assert_eq!(one(out, header::ALLOW), Some(methods));
+            assert_eq!(
+                one(out, header::ACCESS_CONTROL_ALLOW_HEADERS),
+                Some(
+                    "accept, authorization, content-type, last-event-id, mcp-method, mcp-name, \
+                     mcp-protocol-version, mcp-session-id, mcp-param-city"
+                )
+            );
+            assert_eq!(one(out, header::ACCESS_CONTROL_MAX_AGE), Some("7200"));
+        }
+    }
+
+    #[test]
+    fn options_without_an_origin_is_told_the_methods_alone() {
+        let answer = preflight(&policy(STATEFUL), &HeaderMap::new());
+        assert_eq!(answer.status, 204);
+        assert_eq!(answer.headers.len(), 1);
+        assert!(answer.headers.contains_key(header::ALLOW));
+    }
+
+    #[test]
+    fn what_a_preflight_asks_for_is_bounded() {
+        let mut headers = HeaderMap::new();
+        let name = "mcp-param-x,".repeat(1000);
+        headers.insert(header::ACCESS_CONTROL_REQUEST_HEADERS, HeaderValue::try_from(name).unwrap());
+        assert_eq!(allowed_headers(&headers), REQUEST_HEADERS);
+    }
+}

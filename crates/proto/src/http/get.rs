@@ -86,3 +86,89 @@ pub(super) fn check_get_served(policy: &Policy, headers: &HeaderMap) -> Result<(
 pub(super) fn no_delete(policy: &Policy) -> Refusal {
     Refusal::method_not_allowed(policy.methods(), "DELETE is not served: this endpoint has no sessions")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::policy::tests::{RESUMABLE, STATEFUL, STATELESS, policy};
+    use http::{HeaderName, HeaderValue};
+
+    const IGNORING: SessionMode =
+        SessionMode::Stateless { resumable: true, stale_session: StaleSession::Ignore };
+
+    fn headers(lines: &[(&'static str, &[u8])]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap());
+        }
+        headers
+    }
+
+    fn told(refusal: &Refusal) -> (u16, i64) {
+        assert_eq!(refusal.id, None);
+        (refusal.status.as_u16(), refusal.error.code)
+    }
+
+    const SESSION: (&str, &[u8]) = ("mcp-session-id", b"s1");
+    const CURSOR: (&str, &[u8]) = ("last-event-id", b"c1");
+    const MODERN: (&str, &[u8]) = ("mcp-protocol-version", b"2026-07-28");
+    const LEGACY: (&str, &[u8]) = ("mcp-protocol-version", b"2025-11-25");
+
+    #[test]
+    fn a_get_reads_a_stream_of_its_session() {
+        let ok =
+            |session, header_revision, last_event_id| Ok(Get { session, header_revision, last_event_id });
+        let cursor = Some(LastEventId::Text("c1"));
+        for (mode, lines, expected) in [
+            (STATEFUL, &[SESSION][..], ok(Some("s1"), None, None)),
+            (STATEFUL, &[SESSION, CURSOR], ok(Some("s1"), None, cursor)),
+            (STATEFUL, &[SESSION, LEGACY], ok(Some("s1"), Some(Revision::V2025_11_25), None)),
+            (STATEFUL, &[SESSION, ("last-event-id", b"")], ok(Some("s1"), None, None)),
+            (
+                STATEFUL,
+                &[SESSION, ("last-event-id", b"\xff")],
+                ok(Some("s1"), None, Some(LastEventId::Malformed)),
+            ),
+            (STATEFUL, &[], Err((400, -32600))),
+            (STATEFUL, &[CURSOR], Err((400, -32600))),
+            (STATEFUL, &[("mcp-session-id", b"")], Err((400, -32600))),
+            (STATEFUL, &[("mcp-session-id", b"a b")], Err((404, -32001))),
+            (STATEFUL, &[("mcp-session-id", &[b'a'; 257]), CURSOR], Err((404, -32001))),
+            (STATEFUL, &[SESSION, MODERN], Err((400, -32022))),
+            (STATEFUL, &[MODERN], Err((400, -32022))),
+            (STATELESS, &[], Err((405, -32600))),
+            (STATELESS, &[CURSOR], Err((405, -32600))),
+            (STATELESS, &[SESSION], Err((405, -32600))),
+            (STATELESS, &[MODERN], Err((405, -32600))),
+            (RESUMABLE, &[CURSOR], ok(None, None, cursor)),
+            (RESUMABLE, &[], Err((405, -32600))),
+            (RESUMABLE, &[("last-event-id", b"")], Err((405, -32600))),
+            (RESUMABLE, &[SESSION, CURSOR], Err((404, -32001))),
+            (RESUMABLE, &[("mcp-session-id", b"\xff"), CURSOR], Err((404, -32001))),
+            (IGNORING, &[SESSION, CURSOR], ok(None, None, cursor)),
+        ] {
+            let headers = headers(lines);
+            let answer = route_get(&policy(mode), &headers).map_err(|refusal| told(&refusal));
+            assert_eq!(answer, expected, "{mode:?} {lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_delete_ends_its_session() {
+        let ok = |header_revision| Ok(Delete { session: "s1", header_revision });
+        for (mode, lines, expected) in [
+            (STATEFUL, &[SESSION][..], ok(None)),
+            (STATEFUL, &[SESSION, LEGACY], ok(Some(Revision::V2025_11_25))),
+            (STATEFUL, &[], Err((400, -32600))),
+            (STATEFUL, &[("mcp-session-id", b"\xff")], Err((404, -32001))),
+            (STATEFUL, &[SESSION, ("mcp-session-id", b"s2")], Err((404, -32001))),
+            (STATEFUL, &[SESSION, MODERN], Err((400, -32022))),
+            (STATELESS, &[SESSION], Err((405, -32600))),
+            (RESUMABLE, &[SESSION], Err((405, -32600))),
+        ] {
+            let headers = headers(lines);
+            let answer = route_delete(&policy(mode), &headers).map_err(|refusal| told(&refusal));
+            assert_eq!(answer, expected, "{mode:?} {lines:?}");
+        }
+    }
+}

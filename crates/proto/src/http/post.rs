@@ -204,3 +204,195 @@ fn initialize(request: Request) -> Result<InitializeRequest, Refusal> {
         .with_id(Some(request.id))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        http::policy::tests::{RESUMABLE, STATEFUL, STATELESS, policy},
+        jsonrpc::parse,
+    };
+    use bytes::Bytes;
+    use http::{HeaderName, HeaderValue};
+
+    const IGNORING: SessionMode =
+        SessionMode::Stateless { resumable: false, stale_session: StaleSession::Ignore };
+
+    const REQUEST: &str = r#"{"jsonrpc":"2.0","id":7,"method":"tools/list"}"#;
+    const NOTE: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    const RESPONSE: &str = r#"{"jsonrpc":"2.0","id":"ours","result":{}}"#;
+    const CLAIMING: &str = r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+
+    const SESSION: (&str, &[u8]) = ("mcp-session-id", b"s1");
+    const ODD: (&str, &[u8]) = ("mcp-session-id", b"\xff odd");
+    const MODERN: (&str, &[u8]) = ("mcp-protocol-version", b"2026-07-28");
+    const UNKNOWN: (&str, &[u8]) = ("mcp-protocol-version", b"1.0");
+    const V0326: (&str, &[u8]) = ("mcp-protocol-version", b"2025-03-26");
+    const V1125: (&str, &[u8]) = ("mcp-protocol-version", b"2025-11-25");
+
+    fn initialize_with(params: &str) -> String {
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{params}}}"#)
+    }
+
+    fn headers(lines: &[(&'static str, &[u8])]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap());
+        }
+        headers
+    }
+
+    /// What a POST is found to be, in one line.
+    fn seen(mode: SessionMode, lines: &[(&'static str, &[u8])], body: &str) -> String {
+        let headers = headers(lines);
+        let body = parse(Bytes::copy_from_slice(body.as_bytes())).unwrap();
+        match route_post(&policy(mode), &headers, body) {
+            Ok(Post::Initialize(found)) => format!("initialize {} -> {}", found.requested, found.revision),
+            Ok(Post::Session(post)) => match post.header_revision {
+                Some(revision) => format!("session {} {revision}", post.session),
+                None => format!("session {}", post.session),
+            },
+            Ok(Post::Stateless(post)) => format!("stateless {}", post.revision),
+            Err(refusal) => {
+                let id = refusal.id.map_or_else(|| "no id".to_owned(), |id| format!("id {id}"));
+                format!("{} {} {id}", refusal.status.as_u16(), refusal.error.code)
+            }
+        }
+    }
+
+    #[test]
+    fn initialize_negotiates_whatever_the_headers_say() {
+        for mode in [STATEFUL, STATELESS, RESUMABLE] {
+            for lines in [&[][..], &[SESSION], &[ODD], &[MODERN], &[UNKNOWN, SESSION]] {
+                for (requested, revision) in [
+                    ("2024-11-05", "2024-11-05"),
+                    ("2025-03-26", "2025-03-26"),
+                    ("2025-06-18", "2025-06-18"),
+                    ("2025-11-25", "2025-11-25"),
+                    ("2026-07-28", "2025-11-25"),
+                    ("", "2025-11-25"),
+                ] {
+                    let body = initialize_with(&format!(r#"{{"protocolVersion":"{requested}"}}"#));
+                    assert_eq!(seen(mode, lines, &body), format!("initialize {requested} -> {revision}"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn initialize_needs_an_id_its_parameters_and_to_be_alone() {
+        for mode in [STATEFUL, STATELESS] {
+            for params in ["{}", "null", r#"{"protocolVersion":1}"#, r#"{"protocolVersion":null}"#] {
+                assert_eq!(seen(mode, &[], &initialize_with(params)), "200 -32602 id 1", "{params}");
+            }
+            let note = r#"{"jsonrpc":"2.0","method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
+            let request = initialize_with(r#"{"protocolVersion":"2025-03-26"}"#);
+            for lines in [&[][..], &[SESSION, V0326]] {
+                assert_eq!(seen(mode, lines, note), "400 -32600 no id");
+                assert_eq!(seen(mode, lines, &format!("[{request}]")), "400 -32600 no id");
+                assert_eq!(seen(mode, lines, &format!("[{REQUEST},{note}]")), "400 -32600 no id");
+            }
+        }
+    }
+
+    #[test]
+    fn stateful_rows() {
+        let batch = format!("[{REQUEST},1]");
+        for (lines, body, expected) in [
+            (&[SESSION][..], REQUEST, "session s1"),
+            (&[SESSION, V1125], REQUEST, "session s1 2025-11-25"),
+            (&[SESSION], NOTE, "session s1"),
+            (&[SESSION], RESPONSE, "session s1"),
+            (&[SESSION], &batch, "session s1"),
+            (&[], REQUEST, "400 -32600 id 7"),
+            (&[V1125], REQUEST, "400 -32600 id 7"),
+            (&[("mcp-session-id", b"")], REQUEST, "400 -32600 id 7"),
+            (&[], NOTE, "400 -32600 no id"),
+            (&[], RESPONSE, "400 -32600 no id"),
+            (&[], &batch, "400 -32600 no id"),
+            (&[ODD], REQUEST, "404 -32001 id 7"),
+            (&[ODD], NOTE, "404 -32001 no id"),
+            (&[("mcp-session-id", &[b'a'; 257])], REQUEST, "404 -32001 id 7"),
+            (&[SESSION, ("mcp-session-id", b"s2")], REQUEST, "404 -32001 id 7"),
+            (&[SESSION, SESSION], REQUEST, "session s1"),
+        ] {
+            assert_eq!(seen(STATEFUL, lines, body), expected, "{lines:?} {body}");
+        }
+    }
+
+    #[test]
+    fn stateless_rows() {
+        let batch = format!("[{REQUEST},{NOTE},1]");
+        let with_response = format!("[{REQUEST},{RESPONSE}]");
+        for (mode, lines, body, expected) in [
+            (STATELESS, &[][..], REQUEST, "stateless 2025-03-26"),
+            (STATELESS, &[V1125], REQUEST, "stateless 2025-11-25"),
+            (RESUMABLE, &[V1125], REQUEST, "stateless 2025-11-25"),
+            (STATELESS, &[V1125], NOTE, "stateless 2025-11-25"),
+            (STATELESS, &[], RESPONSE, "400 -32600 no id"),
+            (STATELESS, &[], &batch, "stateless 2025-03-26"),
+            (STATELESS, &[V0326], &batch, "stateless 2025-03-26"),
+            (STATELESS, &[V1125], &batch, "400 -32600 no id"),
+            (STATELESS, &[], &with_response, "400 -32600 no id"),
+            (STATELESS, &[SESSION], REQUEST, "404 -32001 id 7"),
+            (STATELESS, &[ODD], REQUEST, "404 -32001 id 7"),
+            (STATELESS, &[SESSION], NOTE, "404 -32001 no id"),
+            (STATELESS, &[("mcp-session-id", b"")], REQUEST, "stateless 2025-03-26"),
+            (IGNORING, &[SESSION, V1125], REQUEST, "stateless 2025-11-25"),
+            (IGNORING, &[ODD], REQUEST, "stateless 2025-03-26"),
+        ] {
+            assert_eq!(seen(mode, lines, body), expected, "{mode:?} {lines:?} {body}");
+        }
+    }
+
+    #[test]
+    fn a_revision_that_is_not_served_answers_before_the_session_does() {
+        for mode in [STATEFUL, STATELESS, RESUMABLE, IGNORING] {
+            for session in [&[][..], &[SESSION], &[ODD]] {
+                for version in [MODERN, UNKNOWN] {
+                    let lines = [session, &[version]].concat();
+                    assert_eq!(seen(mode, &lines, REQUEST), "400 -32022 id 7", "{lines:?}");
+                    assert_eq!(seen(mode, &lines, NOTE), "400 -32022 no id", "{lines:?}");
+                }
+                assert_eq!(seen(mode, session, CLAIMING), "400 -32022 id 7");
+                assert_eq!(seen(mode, session, &format!("[{REQUEST},{CLAIMING}]")), "400 -32022 no id");
+            }
+        }
+    }
+
+    #[test]
+    fn with_the_record_the_revision_and_arrays_are_checked() {
+        let check = |negotiated, lines: &[(&'static str, &[u8])], body: &str| {
+            let headers = headers(lines);
+            let body = parse(Bytes::copy_from_slice(body.as_bytes())).unwrap();
+            let Ok(Post::Session(post)) = route_post(&policy(STATEFUL), &headers, body) else {
+                panic!("not a post in a session")
+            };
+            check_session_post(negotiated, &post)
+                .map_err(|refusal| (refusal.status.as_u16(), refusal.error.code, refusal.id))
+        };
+        let batch = format!("[{REQUEST}]");
+        let (old, new) = (Revision::V2025_03_26, Revision::V2025_11_25);
+        assert_eq!(check(new, &[SESSION], REQUEST), Ok(()));
+        assert_eq!(check(new, &[SESSION, V1125], REQUEST), Ok(()));
+        assert_eq!(check(new, &[SESSION, V0326], REQUEST), Err((400, -32600, Some(7.into()))));
+        assert_eq!(check(new, &[SESSION, V0326], NOTE), Err((400, -32600, None)));
+        assert_eq!(check(old, &[SESSION], &batch), Ok(()));
+        assert_eq!(check(old, &[SESSION, V0326], &batch), Ok(()));
+        for revision in Revision::ALL.into_iter().filter(|&revision| revision != old) {
+            assert_eq!(check(revision, &[SESSION], &batch), Err((400, -32600, None)), "{revision}");
+        }
+    }
+
+    #[test]
+    fn members_that_are_no_messages_stay_where_they_stand() {
+        let body = parse(Bytes::from(format!("[1,{REQUEST},{NOTE}]"))).unwrap();
+        let headers = headers(&[]);
+        let Ok(Post::Stateless(post)) = route_post(&policy(STATELESS), &headers, body) else {
+            panic!("not served")
+        };
+        assert_eq!(post.body.messages().count(), 2);
+        let Payload::Batch(members) = post.body else { panic!("not an array") };
+        assert!(members[0].is_err() && members[1].is_ok() && members[2].is_ok());
+    }
+}

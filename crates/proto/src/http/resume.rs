@@ -75,7 +75,7 @@ pub enum CursorKind {
 /// What is known of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamFact {
-    /// It was not looked up.
+    /// It was not looked up. With a good cursor in a session that lives this counts as [`Self::Unavailable`].
     NotAsked,
     /// It can be read from the cursor on.
     Readable {
