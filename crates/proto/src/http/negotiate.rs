@@ -228,6 +228,7 @@ mod tests {
             (&[b"text/*;q=0, */*"], 406, 406),
             (&[b"text/*;q=0, text/event-stream, */*"], 200, 200),
             (&[b"application/json;q=0, application/json, text/event-stream"], 200, 200),
+            (&[b"application/json, application/json;q=0, text/event-stream"], 200, 200),
             // A weight that cannot be read is 1; a range that cannot be read is skipped.
             (&[b"application/json;q=zero, text/event-stream;q="], 200, 200),
             (&[b"nonsense, application/json, text/event-stream"], 200, 200),
