@@ -7,8 +7,10 @@
 //! - [`revision`]: the dated protocol revisions and what each one has
 //! - [`sse`]: server-sent events, written and read
 //! - [`cursor`]: event ids and the ids of our own requests
+//! - [`http`]: from method, headers and body to what has to be done
 
 pub mod cursor;
+pub mod http;
 pub mod jsonrpc;
 pub mod revision;
 pub mod sse;
