@@ -19,6 +19,8 @@ const POLL_MOST: Duration = Duration::from_millis(50);
 pub(crate) struct Leader {
     process: Option<tokio::process::Child>,
     group: Pid,
+    /// SIGTERM was sent: once is enough, many servers take a second one as an order to leave at once.
+    asked: bool,
     gone: bool,
     /// Released last: the guard forgets the group when it is gone.
     registration: Option<Registration>,
@@ -26,7 +28,7 @@ pub(crate) struct Leader {
 
 impl Leader {
     pub(crate) fn new(process: tokio::process::Child, group: Pid, registration: Registration) -> Self {
-        Self { process: Some(process), group, gone: false, registration: Some(registration) }
+        Self { process: Some(process), group, asked: false, gone: false, registration: Some(registration) }
     }
 
     /// Waits for the leader to exit and reaps it. `None`: the system does not know it any more. Cancel safe.
@@ -44,13 +46,13 @@ impl Leader {
     /// SIGTERM to the group, `grace`, SIGKILL to what is left. Returns how the leader ended, if it had not before;
     /// `Err` when it does not die.
     pub(crate) async fn end(&mut self, grace: Duration) -> Result<Option<ExitStatus>, Unkillable> {
-        self.signal(Signal::TERM);
+        self.ask();
         let limit = Instant::now() + grace;
         let status = timeout(grace, self.exited()).await.ok();
         if status.is_some() && self.gone_by(limit).await {
             return Ok(status.flatten());
         }
-        self.signal(Signal::KILL);
+        signal_group(self.group, Signal::KILL);
         let limit = Instant::now() + KILL_TAKES;
         let status = match status {
             Some(status) => status,
@@ -60,9 +62,11 @@ impl Leader {
         Ok(status)
     }
 
-    /// Sends a signal to the whole group.
-    pub(crate) fn signal(&self, signal: Signal) {
-        signal_group(self.group, signal);
+    /// SIGTERM to the whole group, the first time.
+    pub(crate) fn ask(&mut self) {
+        if !std::mem::replace(&mut self.asked, true) {
+            signal_group(self.group, Signal::TERM);
+        }
     }
 
     /// Waits until no process of the group is left. Only after the leader was reaped.
@@ -116,9 +120,49 @@ fn signal_group(group: Pid, signal: Signal) {
     }
 }
 
-/// Whether the group has no process left. The leader must have been reaped.
+/// Whether the group has no process left that runs. The leader must have been reaped.
 fn is_gone(group: Pid) -> bool {
     // As process 1 of a container the gateway inherits orphans: they are ours to reap.
     while let Ok(Some(_)) = waitpgid(group, WaitOptions::NOHANG) {}
-    test_kill_process_group(group) == Err(Errno::SRCH)
+    test_kill_process_group(group) == Err(Errno::SRCH) || only_zombies(group)
+}
+
+/// Whether all that is left of the group is dead and waits for a slow process 1 to reap it, which no signal hastens.
+/// Without `/proc` the answer is no.
+fn only_zombies(group: Pid) -> bool {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return false };
+    let mut seen = false;
+    for process in processes.flatten() {
+        if !process.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit) {
+            continue;
+        }
+        let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+        match state_in_group(&stat, group) {
+            None => {}
+            Some('Z' | 'X') => seen = true,
+            Some(_) => return false,
+        }
+    }
+    seen
+}
+
+/// The state letter of a `/proc/PID/stat` line when the process is of this group.
+fn state_in_group(stat: &str, group: Pid) -> Option<char> {
+    // The name, in parentheses, may hold anything, also parentheses.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    (fields.nth(1)?.parse() == Ok(group.as_raw_pid())).then_some(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_lines() {
+        let group = Pid::from_raw(42).unwrap();
+        assert_eq!(state_in_group("50 (a) b (c)) Z 1 42 42 0 -1", group), Some('Z'));
+        assert_eq!(state_in_group("50 (sleep) S 1 43 42 0 -1", group), None);
+        assert_eq!(state_in_group("", group), None);
+    }
 }

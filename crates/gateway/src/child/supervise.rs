@@ -83,6 +83,7 @@ impl Supervisor {
     /// The leader is gone: tell, and end what it left behind.
     async fn exited(&mut self, status: Option<ExitStatus>, stdout: Option<Ended>) {
         self.phase.send_replace(Phase::Draining);
+        self.leader.ask();
         let mut reason = status.map_or(ExitReason::Lost, ExitReason::from);
         if matches!(reason, ExitReason::Code(126 | 127)) {
             let stdout = match stdout {

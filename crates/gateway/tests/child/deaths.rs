@@ -90,21 +90,21 @@ async fn last_words_on_stderr_are_kept() {
 #[tokio::test]
 async fn programs_that_cannot_run_say_why() {
     let dir = Dir::new();
+    let none = [] as [&str; 0];
     let lost = dir.script("lost-interpreter", b"#!/no/such/interpreter\n");
     let alien = dir.script("alien", b"\x7fELFnot for this machine");
     for (path, words) in
-        [(lost, "interpreter named in its first line"), (alien, "not a program this machine can run")]
+        [(&lost, "interpreter named in its first line"), (&alien, "not a program this machine can run")]
     {
-        let plain = Child::spawn(ChildSpec::new(&path, [] as [&str; 0]), &Guard::none()).unwrap_err();
+        let plain = Child::spawn(ChildSpec::new(path, none), &Guard::none()).unwrap_err();
         assert!(matches!(plain, SpawnError::Refused { .. }) && plain.to_string().contains(words), "{plain}");
-        let (_child, mut lines) =
-            Child::spawn(ChildSpec::new(&path, [] as [&str; 0]), &start_guard()).unwrap();
-        let (left, exit) = rest(&mut lines).await;
-        assert_eq!(left, [""; 0]);
-        assert!(matches!(&exit.reason, ExitReason::NotStarted(why) if why.contains(words)), "{exit}");
     }
-    let missing =
-        Child::spawn(ChildSpec::new("no-such-server", [] as [&str; 0]), &start_guard()).unwrap_err();
+    let (_child, mut lines) = Child::spawn(ChildSpec::new(&lost, none), &start_guard()).unwrap();
+    let (left, exit) = rest(&mut lines).await;
+    assert_eq!(left, [""; 0]);
+    let expected = "interpreter named in its first line";
+    assert!(matches!(&exit.reason, ExitReason::NotStarted(why) if why.contains(expected)), "{exit}");
+    let missing = Child::spawn(ChildSpec::new("no-such-server", none), &start_guard()).unwrap_err();
     assert!(missing.to_string().contains("\"no-such-server\" was not found in PATH"), "{missing}");
 }
 

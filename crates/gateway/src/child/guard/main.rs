@@ -94,7 +94,8 @@ fn kill_or_test(group: Pid, waited: Duration, signal: Signal) -> Result<(), Errn
 ///
 /// It waits until the gateway has registered its process group with the guard (one byte on stdin), then becomes the
 /// given program. When the gateway dies first, stdin ends and the program never runs: there is no moment in which the
-/// program runs unguarded. No descriptor is inherited for this, so none can leak.
+/// program runs unguarded. No descriptor is inherited for this, so none can leak. As in a shell, a file of unknown
+/// format is run by `/bin/sh` (a plain spawn refuses it).
 pub fn launch_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args = args.into_iter();
     let Some(program) = args.next() else {
