@@ -1,1 +1,3 @@
 //! Puts a stdio MCP server behind resilient Streamable HTTP
+
+pub mod child;
