@@ -72,6 +72,15 @@ const STEPS: &[Step] = &[
         },
     },
     Step {
+        name: "clients",
+        about: "the client scripts work against the reference server",
+        needs: &["tools"],
+        run: |project, extra| {
+            let mut command = project.command("node");
+            command::run(with_clients(project, &mut command).arg("tests/clients/selftest.mjs").args(extra))
+        },
+    },
+    Step {
         name: "build",
         about: "the program under test, as it is released",
         needs: &[],

@@ -1,7 +1,9 @@
 // The TypeScript SDK, version 1: what most clients in the field are built on. Stock settings.
 //
-// It resumes a stream only after it saw a priming event (or on its standalone stream), and gives up after two failed
-// attempts in a row, silently: the call then waits for its own time-out.
+// It resumes a stream from the newest id that the last connection showed, however that ended, as often as it is cut: a GET
+// that was answered starts the count of attempts again. A connection that showed no id ends the matter, and so do two GETs
+// in a row that were not answered: silently, so the call then waits for its own time-out. `retry` is remembered for the
+// whole client, not for the stream. A JSON-RPC error does not count as the response: it asks once more after one.
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';

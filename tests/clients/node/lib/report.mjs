@@ -13,6 +13,7 @@ scenarios:
 options:
   --seconds N      slow, cut: how long the call takes (default 3)
   --expect-once    slow, cut: fail unless exactly one response was received (also watches for 1 s after it)
+  --no-repeats     slow, cut: fail if progress came twice
   --min-resumes N  cut: at least so many GETs with Last-Event-ID (default 1)
   --calls N        many: how many calls (default 100)
   --parallel P     many: how many at a time (default 10)
@@ -29,6 +30,7 @@ export function options() {
       options: {
         seconds: text('3'),
         'expect-once': { type: 'boolean', default: false },
+        'no-repeats': { type: 'boolean', default: false },
         'min-resumes': text('1'),
         calls: text('100'),
         parallel: text('10'),
@@ -51,6 +53,7 @@ export function options() {
       scenario: positionals[1],
       seconds,
       expectOnce: values['expect-once'],
+      noRepeats: values['no-repeats'],
       minResumes: number('min-resumes'),
       calls: number('calls'),
       parallel: number('parallel'),
