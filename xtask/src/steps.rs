@@ -92,6 +92,14 @@ const STEPS: &[Step] = &[
         },
     },
     Step {
+        name: "doctest",
+        about: "examples in the documentation",
+        needs: &[],
+        run: |project, extra| {
+            command::run(project.cargo().args(["test", "--doc", "--workspace", "--locked"]).args(extra))
+        },
+    },
+    Step {
         name: "nextest",
         about: "unit, property and end-to-end tests",
         needs: &["tools", "build"],
@@ -101,14 +109,6 @@ const STEPS: &[Step] = &[
             command::run(
                 with_clients(project, &mut command).args(["run", "--locked"]).args(scope).args(extra),
             )
-        },
-    },
-    Step {
-        name: "doctest",
-        about: "examples in the documentation",
-        needs: &[],
-        run: |project, extra| {
-            command::run(project.cargo().args(["test", "--doc", "--workspace", "--locked"]).args(extra))
         },
     },
 ];

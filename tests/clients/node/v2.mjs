@@ -1,7 +1,7 @@
 // The TypeScript SDK, version 2. By default it connects as a legacy client: a plain `initialize` that asks for
 // 2025-11-25, with no probe and no modern header before it. With `--mode auto` it asks `server/discover` first and falls
 // back to the same `initialize` when the answer is no modern one. It resumes as version 1 does (see v1.mjs), but takes a
-// JSON-RPC error as the response, and fails a call whose stream cannot be resumed.
+// JSON-RPC error as the response.
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 
