@@ -47,6 +47,7 @@ pub(crate) fn check(project: &Project) -> Result<(), String> {
         "--locked",
         "--package",
         PURE_CRATE,
+        "--all-features",
         "--edges=normal",
         "--target=all",
         "--prefix=none",
