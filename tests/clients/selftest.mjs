@@ -71,11 +71,13 @@ const CHECKS = [
   ['v1 v2 python', 'reference', ['everything', '--gone-status', '400']],
   ['v1 v2 python', 'reference', ['slow', '--seconds', '1', '--expect-once', '--no-repeats']],
   ['v1 v2 python', 'reference', ['many', '--calls', '200', '--parallel', '20']],
+  ['v1 v2 python', 'reference', ['cancel', '--seconds', '2']],
   ['v2 python', 'reference', ['slow', '--seconds', '1', '--mode', 'auto']],
   ['v1 v2 python', 'closes', CUT],
   ['v1 v2', 'resets', CUT],
   ['python', 'resets', CUT, 'reconnection attempts were exhausted'],
-  // The checks can fail.
+  // The checks can fail. (The polling server knows no cancelling: it answers.)
+  ['v1 v2 python', 'closes', ['cancel', '--seconds', '2'], 'to a cancelled call'],
   ['v1 v2 python', 'reference', ['everything', '--gone-status', '404'], 'status 400, not 404'],
   ['v1 v2 python', 'closes', ['cut', '--seconds', '1', '--min-resumes', '9'], 'was it cut at all'],
   ['v1 v2 python', 'closes', ['slow', '--seconds', '9', '--deadline', '1'], 'not done after 1'],

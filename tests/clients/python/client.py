@@ -52,18 +52,19 @@ def answers(asked):
     return {"elicitation_callback": elicitation, "sampling_callback": sampling, "list_roots_callback": roots}
 
 
+async def long_call(client, seconds):
+    """The long call of server-everything or of the fixture server: tool, arguments, a text that its result has in it."""
+    steps = max(1, round(seconds))
+    if any(tool.name == "trigger-long-running-operation" for tool in (await client.list_tools()).tools):
+        return "trigger-long-running-operation", {"duration": seconds, "steps": steps}, "completed"
+    return "slow", {"ms": round(seconds * 1000), "progress": steps}, "slow:"
+
+
 async def slow(report, client, wire, asked, options):
-    """One long call, on server-everything or on the fixture server."""
+    """One long call."""
 
     async def work():
-        tools = (await client.list_tools()).tools
-        reference = any(tool.name == "trigger-long-running-operation" for tool in tools)
-        steps = max(1, round(options.seconds))
-        name, arguments = (
-            ("trigger-long-running-operation", {"duration": options.seconds, "steps": steps})
-            if reference
-            else ("slow", {"ms": round(options.seconds * 1000), "progress": steps})
-        )
+        name, arguments, wanted = await long_call(client, options.seconds)
         before, start, seen = wire.responses, time.monotonic(), []
 
         async def on_progress(done, total, message):
@@ -77,7 +78,7 @@ async def slow(report, client, wire, asked, options):
         repeats = len(seen) - len(set(seen))
         details = {"results": results, "progress": len(seen), "repeats": repeats, "seconds": round(seconds, 3)}
         details |= wire.summary()
-        expect(("completed" if reference else "slow:") in text, "not the result of the call", text=text, **details)
+        expect(wanted in text, "not the result of the call", text=text, **details)
         expect(seconds >= options.seconds * 0.98, "the result came before the call can have ended", **details)
         expect(not options.expect_once or results == 1, f"received {results} responses instead of one", **details)
         expect(not options.no_repeats or repeats == 0, f"{repeats} progress notifications came again", **details)
@@ -86,6 +87,24 @@ async def slow(report, client, wire, asked, options):
         return details
 
     await report.step(options.scenario, work)
+
+
+async def cancel(report, client, wire, asked, options):
+    """One long call that is cancelled after half a second: no response may come, and the session goes on."""
+
+    async def work():
+        name, arguments, _ = await long_call(client, options.seconds)
+        before = wire.responses
+        with anyio.move_on_after(0.5) as scope:
+            await client.call_tool(name, arguments)
+        expect(scope.cancelled_caught, "the call ended before it was cancelled")
+        await anyio.sleep(options.seconds)
+        results = wire.responses - before
+        expect(results == 0, f"{results} responses came to a cancelled call", **wire.summary())
+        await client.send_ping()
+        return {"outcome": "cancelled"} | wire.summary()
+
+    await report.step("cancel", work)
 
 
 async def many(report, client, wire, asked, options):
@@ -121,7 +140,7 @@ async def many(report, client, wire, asked, options):
     await report.step("many", work)
 
 
-SCENARIOS = {"everything": everything, "slow": slow, "cut": slow, "many": many}
+SCENARIOS = {"everything": everything, "slow": slow, "cut": slow, "cancel": cancel, "many": many}
 
 
 async def main():

@@ -15,7 +15,7 @@ def options(scenarios):
     parser = argparse.ArgumentParser(description="A real MCP client: the Python SDK with stock settings.")
     parser.add_argument("url")
     parser.add_argument("scenario", choices=scenarios)
-    parser.add_argument("--seconds", type=float, default=3, help="slow, cut: how long the call takes")
+    parser.add_argument("--seconds", type=float, default=3, help="slow, cut, cancel: how long the call takes")
     parser.add_argument("--expect-once", action="store_true",
                         help="slow, cut: fail unless exactly one response was received (also watches for 1 s after it)")
     parser.add_argument("--no-repeats", action="store_true", help="slow, cut: fail if progress came twice")

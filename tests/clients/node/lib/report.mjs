@@ -9,9 +9,10 @@ scenarios:
   everything   all that a client can do, against @modelcontextprotocol/server-everything
   slow         one long call; exactly one result
   cut          as slow, and the stream must have been resumed at least --min-resumes times
+  cancel       one long call, cancelled after 0.5 s: no response may come within --seconds
   many         echo calls with distinct texts, in parallel
 options:
-  --seconds N      slow, cut: how long the call takes (default 3)
+  --seconds N      slow, cut, cancel: how long the call takes (default 3)
   --expect-once    slow, cut: fail unless exactly one response was received (also watches for 1 s after it)
   --no-repeats     slow, cut: fail if progress came twice
   --min-resumes N  cut: at least so many GETs with Last-Event-ID (default 1)

@@ -34,6 +34,7 @@ const SCENARIOS = {
   everything,
   slow: (report, session, options) => slow(report, session, options, 0),
   cut: (report, session, options) => slow(report, session, options, options.minResumes),
+  cancel,
   many,
 };
 
@@ -66,15 +67,19 @@ export async function main(connect) {
   report.finish();
 }
 
-// One long call, on server-everything or on the fixture server.
+// The long call of server-everything or of the fixture server: [tool, arguments, the text that its result has in it].
+async function longCall(client, seconds) {
+  const { tools } = await client.listTools();
+  const steps = Math.max(1, Math.round(seconds));
+  return tools.some(tool => tool.name === 'trigger-long-running-operation')
+    ? ['trigger-long-running-operation', { duration: seconds, steps }, 'completed']
+    : ['slow', { ms: seconds * 1000, progress: steps }, 'slow:'];
+}
+
+// One long call.
 async function slow(report, { client, call, wire }, options, minResumes) {
   await report.step(options.scenario, async () => {
-    const { tools } = await client.listTools();
-    const everything = tools.some(tool => tool.name === 'trigger-long-running-operation');
-    const steps = Math.max(1, Math.round(options.seconds));
-    const [name, args] = everything
-      ? ['trigger-long-running-operation', { duration: options.seconds, steps }]
-      : ['slow', { ms: options.seconds * 1000, progress: steps }];
+    const [name, args, wanted] = await longCall(client, options.seconds);
     const before = wire.responses;
     const start = performance.now();
     const seen = [];
@@ -86,12 +91,28 @@ async function slow(report, { client, call, wire }, options, minResumes) {
     const results = wire.responses - before;
     const repeats = seen.filter((value, at) => at > 0 && value <= seen[at - 1]).length;
     const details = { results, progress: seen.length, repeats, seconds: Math.round(seconds * 1000) / 1000, ...wire.summary() };
-    expect(text.includes(everything ? 'completed' : 'slow:'), 'not the result of the call', { text, ...details });
+    expect(text.includes(wanted), 'not the result of the call', { text, ...details });
     expect(seconds >= options.seconds * 0.98, 'the result came before the call can have ended', details);
     expect(!options.expectOnce || results === 1, `received ${results} responses instead of one`, details);
     expect(!options.noRepeats || repeats === 0, `${repeats} progress notifications came again`, details);
     expect(wire.resumes >= minResumes, `resumed ${wire.resumes} times, not ${minResumes}: was it cut at all?`, details);
     return details;
+  });
+}
+
+// One long call that is cancelled after half a second: no response may come, and the session goes on.
+async function cancel(report, { client, call, wire }, options) {
+  await report.step('cancel', async () => {
+    const [name, args] = await longCall(client, options.seconds);
+    const before = wire.responses;
+    const signal = AbortSignal.timeout(500);
+    const outcome = await call(name, args, { signal }).then(() => 'answered', error => String(error?.message ?? error));
+    expect(signal.aborted && outcome !== 'answered', 'the call ended before it was cancelled', { outcome });
+    await sleep(options.seconds * 1000);
+    const results = wire.responses - before;
+    expect(results === 0, `${results} responses came to a cancelled call`, wire.summary());
+    await client.ping();
+    return { outcome, ...wire.summary() };
   });
 }
 
