@@ -1,0 +1,103 @@
+//! `proto` does no IO, reads no clock and draws no random numbers. Its own clippy.toml keeps the code so; this keeps
+//! its dependencies so: what it may be built from is listed, and anything else fails.
+
+use std::collections::BTreeSet;
+
+use crate::command;
+use crate::project::Project;
+
+/// The crate that must stay pure.
+const PURE_CRATE: &str = "bowline-proto";
+
+/// Every crate that may be in its normal dependency tree, and why it is harmless.
+const ALLOWED: &[(&str, &str)] = &[
+    (PURE_CRATE, "itself"),
+    ("arrayvec", "blake3"),
+    ("base64", "text encoding"),
+    ("blake3", "keyed hash of the cursor"),
+    ("bytes", "buffers"),
+    ("cfg-if", "macros"),
+    ("constant_time_eq", "blake3"),
+    ("cpufeatures", "blake3: which instructions the processor has"),
+    ("http", "types only"),
+    ("itoa", "numbers to text"),
+    ("libc", "constants for cpufeatures on some processors; no call is made from proto"),
+    ("memchr", "search in bytes"),
+    ("proc-macro2", "at compile time"),
+    ("quote", "at compile time"),
+    ("serde", "data model"),
+    ("serde_core", "data model"),
+    ("serde_derive", "at compile time"),
+    ("serde_json", "JSON"),
+    ("syn", "at compile time"),
+    ("thiserror", "error types"),
+    ("thiserror-impl", "at compile time"),
+    ("unicode-ident", "at compile time"),
+    ("zmij", "numbers to text"),
+];
+
+/// Fails when the pure crate could reach a socket, a clock or a random number through a dependency.
+///
+/// # Errors
+///
+/// Names each crate that is not on the list.
+pub(crate) fn check(project: &Project) -> Result<(), String> {
+    let tree = command::output(project.cargo().args([
+        "tree",
+        "--locked",
+        "--package",
+        PURE_CRATE,
+        "--all-features",
+        "--edges=normal",
+        "--target=all",
+        "--prefix=none",
+        "--format={p}",
+    ]))?;
+    let strangers = strangers(&tree);
+    if strangers.is_empty() {
+        return Ok(());
+    }
+    let strangers = strangers.into_iter().collect::<Vec<_>>().join(", ");
+    Err(format!(
+        "{PURE_CRATE} would be built with {strangers}. It must do no IO, read no clock and draw no random numbers \
+         (they are arguments). If the new crate keeps to that, list it with its reason in xtask/src/purity.rs."
+    ))
+}
+
+/// The crates in the output of `cargo tree` that are not allowed.
+fn strangers(tree: &str) -> BTreeSet<&str> {
+    tree.lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| !ALLOWED.iter().any(|(allowed, _)| allowed == name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stranger_is_named_once() {
+        let tree =
+            "bowline-proto v0.1.0 (/x)\nbytes v1.12.0\ntokio v1.54.0\nmio v1.1.0\ntokio v1.54.0 (*)\n\n";
+        assert_eq!(strangers(tree).into_iter().collect::<Vec<_>>(), ["mio", "tokio"]);
+    }
+
+    #[test]
+    fn what_makes_a_core_impure_is_not_on_the_list() {
+        for name in [
+            "tokio",
+            "mio",
+            "socket2",
+            "getrandom",
+            "rand",
+            "rand_core",
+            "hyper",
+            "rustix",
+            "ahash",
+            "chrono",
+        ] {
+            assert_eq!(strangers(name).len(), 1, "{name} is allowed");
+        }
+    }
+}
