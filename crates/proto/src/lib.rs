@@ -12,5 +12,7 @@
 pub mod cursor;
 pub mod http;
 pub mod jsonrpc;
+pub mod legacy;
 pub mod revision;
 pub mod sse;
+mod time;

@@ -1,1 +1,39 @@
-//! Serves MCP over Streamable HTTP: sessions, calls that outlive their connection, resumption
+//! Serves MCP over Streamable HTTP: sessions, calls that outlive their connection, resumption.
+//!
+//! [`Endpoint`] is a `tower` service over [`http`] types in front of a [`RawHandler`]; [`serve`] is its own listener.
+//!
+//! A request runs through the checks of [`bowline_proto::http`]; a call runs under a supervisor that its connection does not
+//! own; what it says goes into a log in a [`bowline_store::Store`], and a response body only ever reads a log.
+
+mod ask;
+mod body;
+mod call;
+mod config;
+mod connection;
+mod core;
+mod delete;
+mod endpoint;
+mod exchange;
+mod get;
+mod handler;
+mod listener;
+mod metrics;
+mod outlet;
+mod peer;
+mod post;
+mod random;
+mod running;
+mod service;
+mod session;
+mod sessions;
+mod supervise;
+
+pub use ask::Ask;
+pub use body::Body;
+pub use call::{Call, CancelReason};
+pub use config::{Options, ResponseMode};
+pub use endpoint::{Endpoint, EndpointBuilder};
+pub use handler::{BoxFuture, Hello, RawHandler};
+pub use listener::{ListenerOptions, raise_file_limit, serve};
+pub use metrics::{Metric, Metrics};
+pub use peer::Peer;

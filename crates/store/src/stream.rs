@@ -154,6 +154,11 @@ pub trait StreamLog: Send + Sync + 'static {
     /// Drops the events up to `offset`: a client that presents a cursor has read them. A hint.
     fn trim(&self, stream: StreamId, offset: u64);
 
+    /// Frees what expired, at most `budget` things. Called every second; a store that expires by itself does nothing.
+    fn housekeep(&self, budget: usize) {
+        let _ = budget;
+    }
+
     /// Prolongs the life of an open stream to `ttl` from now. A hint; sealed streams are not prolonged.
     fn keep(&self, stream: StreamId, ttl: Duration);
 

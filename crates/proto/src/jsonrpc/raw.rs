@@ -73,6 +73,27 @@ impl Raw {
         Some(Self(self.0.slice_ref(found)))
     }
 
+    /// This object with the member `name` set to `value`: in its place where it stands, else in front. Everything else
+    /// stays as it was. `None` where this is no object.
+    #[must_use]
+    pub fn with_member(&self, name: &str, value: &Self) -> Option<Self> {
+        let text = &*self.0;
+        let inner = text.strip_prefix('{')?;
+        let out = match super::parse::find_member(text, name) {
+            Some(found) => {
+                // `found` is a slice of `text`: its place is the distance of their starts.
+                let start = found.as_ptr().addr() - text.as_ptr().addr();
+                format!("{}{}{}", &text[..start], value.as_str(), &text[start + found.len()..])
+            }
+            None => {
+                let key = serde_json::Value::from(name);
+                let comma = if inner.trim_ascii_start().starts_with('}') { "" } else { "," };
+                format!("{{{key}:{}{comma}{inner}", value.as_str())
+            }
+        };
+        Some(Self(out.into()))
+    }
+
     /// The value as a string, where it is a JSON string.
     #[must_use]
     pub fn string(&self) -> Option<String> {
@@ -127,6 +148,16 @@ mod tests {
         assert_eq!(raw.member("s").unwrap().string().unwrap(), "a\"b");
         assert!(raw.member("y").is_none());
         assert!(Raw::parse("[1]").unwrap().member("x").is_none());
+    }
+
+    #[test]
+    fn sets_members_in_place() {
+        let raw = |text: &str| Raw::parse(text.to_owned()).unwrap();
+        let set = |text: &str| raw(text).with_member("a", &raw("7")).map(|raw| raw.as_str().to_owned());
+        assert_eq!(set(r#"{"b":[1.0], "a" : {"x":1} ,"c":2}"#).unwrap(), r#"{"b":[1.0], "a" : 7 ,"c":2}"#);
+        assert_eq!(set(r#"{"b":1}"#).unwrap(), r#"{"a":7,"b":1}"#);
+        assert_eq!(set("{ }").unwrap(), r#"{"a":7 }"#);
+        assert_eq!(set("[]"), None);
     }
 
     #[test]

@@ -1,0 +1,149 @@
+//! Our own requests to a client: sampling, elicitation, roots.
+
+use crate::{Call, call::CallState, core::Core, outlet::Outlet, session::Session};
+use bowline_proto::{
+    cursor::StreamId,
+    jsonrpc::{ErrorObject, Raw, Reply, Request, RequestId},
+};
+use bowline_store::EventClass;
+use std::{fmt, pin::Pin, sync::Arc, task::Poll};
+use tokio::sync::oneshot;
+
+/// A question to the client. Nothing is sent before it is first polled; dropping it stops waiting for the answer.
+#[must_use = "a question is asked when it is awaited"]
+pub struct Ask {
+    id: RequestId,
+    answer: Pin<Box<dyn Future<Output = Reply> + Send>>,
+}
+
+/// Where a question goes.
+enum On {
+    Call(Arc<CallState>),
+    Standalone(Arc<Outlet>),
+}
+
+impl Ask {
+    pub(crate) fn on_call(call: &Call, method: &str, params: Option<Raw>) -> Self {
+        // The id names the call's stream, so that any backend can route the answer.
+        let stream = call.0.exchange.stream_id();
+        Self::new(&call.0.core, &call.0.session, stream, On::Call(call.0.clone()), method, params)
+    }
+
+    pub(crate) fn on_standalone(
+        core: &Arc<Core>,
+        session: &Arc<Session>,
+        method: &str,
+        params: Option<Raw>,
+    ) -> Self {
+        let outlet = session.standalone(core).clone();
+        Self::new(core, session, outlet.stream, On::Standalone(outlet), method, params)
+    }
+
+    fn new(
+        core: &Arc<Core>,
+        session: &Arc<Session>,
+        stream: StreamId,
+        on: On,
+        method: &str,
+        params: Option<Raw>,
+    ) -> Self {
+        let (id, receiver) = session.open_ask(stream);
+        let waiting = Waiting { session: session.clone(), id: id.clone() };
+        let id = RequestId::String(id);
+        let request = Request { id: id.clone(), method: method.into(), params };
+        let core = core.clone();
+        let answer = Box::pin(async move {
+            let (reply, waiting) = (ask(&core, &waiting.session, on, request, receiver).await, waiting);
+            drop(waiting);
+            reply
+        });
+        Self { id, answer }
+    }
+
+    /// The id under which the client sees the question.
+    #[must_use]
+    pub fn id(&self) -> &RequestId {
+        &self.id
+    }
+}
+
+impl Future for Ask {
+    type Output = Reply;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Reply> {
+        self.answer.as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ask({})", self.id)
+    }
+}
+
+async fn ask(
+    core: &Arc<Core>,
+    session: &Arc<Session>,
+    on: On,
+    request: Request,
+    receiver: oneshot::Receiver<Reply>,
+) -> Reply {
+    if session.stateless {
+        return ErrorObject::internal(
+            "stateless",
+            format!("{} needs a session: the server runs in the session mode \"stateless\"", request.method),
+        )
+        .into();
+    }
+    // A client that has not said that it is ready may not take questions; one that never says so gets them all the same.
+    let _ = tokio::time::timeout(core.options.initialized_wait, session.wait_initialized()).await;
+    core.metrics.asks.up();
+    let method = request.method.clone();
+    let sent = match &on {
+        On::Call(call) => call.exchange.say(request.to_bytes(), EventClass::Kept, None),
+        On::Standalone(outlet) => outlet.push(request.to_bytes(), EventClass::Kept, None),
+    };
+    if !sent {
+        return ErrorObject::internal("undeliverable", format!("{method} cannot be delivered to the client"))
+            .into();
+    }
+    let outlet = match &on {
+        On::Call(call) => call.exchange.outlet(),
+        On::Standalone(outlet) => Some(outlet.clone()),
+    };
+    let _asking = outlet.as_ref().map(Outlet::ask);
+    let timed_out = async {
+        if let Some(outlet) = &outlet {
+            outlet.wait_read().await;
+        }
+        tokio::time::sleep(core.options.ask_timeout).await;
+    };
+    let cancelled = async {
+        match &on {
+            On::Call(call) => drop(call.cancelled().await),
+            On::Standalone(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        reply = receiver => reply.unwrap_or_else(|_| {
+            ErrorObject::internal("session_ended", format!("the session ended before {method} was answered")).into()
+        }),
+        () = timed_out => {
+            core.metrics.asks_timed_out.up();
+            ErrorObject::internal("timeout", format!("the client did not answer {method} in time")).into()
+        }
+        () = cancelled => ErrorObject::internal("cancelled", format!("the call that asked {method} was cancelled")).into(),
+    }
+}
+
+/// Gives the place in the table of open questions back.
+struct Waiting {
+    session: Arc<Session>,
+    id: Box<str>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.session.close_ask(&self.id);
+    }
+}

@@ -1,0 +1,102 @@
+//! What an endpoint can be told.
+
+use bowline_proto::legacy::RetryPolicy;
+use std::time::Duration;
+
+/// How a call that takes its time is answered (SEMANTICS 5.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ResponseMode {
+    /// Plain JSON for what is quick and silent, a stream for the rest.
+    #[default]
+    Auto,
+    /// A stream from the first byte.
+    Sse,
+    /// Never a stream: notifications are dropped, requests to the client fail at once.
+    Json,
+}
+
+/// The bounds and habits of an endpoint. Every duration and count is a default that can be changed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// How calls are answered.
+    pub response: ResponseMode,
+    /// How long a silent call is waited for before its answer becomes a stream. Default 1 s.
+    pub json_hold: Duration,
+    /// The same for a call that came with a progress token. Default 250 ms; never more than `json_hold`.
+    pub json_hold_progress: Duration,
+    /// How long a connection to a primed stream is held before it is parked; `None`: never parked. Default 25 s, below the
+    /// usual idle limits of proxies.
+    pub max_connection: Option<Duration>,
+    /// What clients are told to wait before they poll.
+    pub retry: RetryPolicy,
+    /// How often a silent stream carries a comment. Default 15 s.
+    pub keep_alive: Duration,
+    /// How long a session lives without use. Default 30 min.
+    pub session_ttl: Duration,
+    /// How long the id of a deleted session is remembered. Default 30 min.
+    pub tombstone_ttl: Duration,
+    /// How long a call may run. Default 1 h.
+    pub call_timeout: Duration,
+    /// How long a call runs on when nobody reads its stream. Default 5 min.
+    pub abandon_after: Duration,
+    /// How long a cancelled handler may still run before it is dropped. Default 2 s.
+    pub cancel_grace: Duration,
+    /// How long the answer to a request of ours is waited for, counted from its delivery. Default 10 min.
+    pub ask_timeout: Duration,
+    /// How long a request of ours waits for `notifications/initialized`. Default 5 s.
+    pub initialized_wait: Duration,
+    /// How long a result is kept for a client that has not read it. Default 120 s.
+    pub sealed_ttl: Duration,
+    /// How many sessions there may be. Default 10,000; the next `initialize` gets 503.
+    pub max_sessions: usize,
+    /// How many calls of one session may run. Default 64; the next one gets 429.
+    pub max_calls_per_session: usize,
+    /// How many events a stream may hold. Default 1,000.
+    pub max_stream_events: u64,
+    /// How many bytes a stream may hold. Default 32 MiB.
+    pub max_stream_bytes: u64,
+    /// How large one message may be. Default 16 MiB.
+    pub max_event_bytes: usize,
+    /// How large a request body may be, in bytes. Default 4 MiB; a larger one gets 413.
+    pub body_limit: u64,
+    /// How long a request body may take to arrive. Default 30 s; a slower one gets 408.
+    pub body_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            response: ResponseMode::Auto,
+            json_hold: Duration::from_secs(1),
+            json_hold_progress: Duration::from_millis(250),
+            max_connection: Some(Duration::from_secs(25)),
+            retry: RetryPolicy::default(),
+            keep_alive: Duration::from_secs(15),
+            session_ttl: Duration::from_secs(30 * 60),
+            tombstone_ttl: Duration::from_secs(30 * 60),
+            call_timeout: Duration::from_secs(60 * 60),
+            abandon_after: Duration::from_secs(5 * 60),
+            cancel_grace: Duration::from_secs(2),
+            ask_timeout: Duration::from_secs(10 * 60),
+            initialized_wait: Duration::from_secs(5),
+            sealed_ttl: Duration::from_secs(120),
+            max_sessions: 10_000,
+            max_calls_per_session: 64,
+            max_stream_events: 1_000,
+            max_stream_bytes: 32 * 1024 * 1024,
+            max_event_bytes: 16 * 1024 * 1024,
+            body_limit: 4 * 1024 * 1024,
+            body_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Options {
+    /// How long a stream is kept while its call runs: the call's own limit and 10 minutes (SEMANTICS 5.7).
+    #[must_use]
+    pub fn open_ttl(&self) -> Duration {
+        self.call_timeout + Duration::from_secs(600)
+    }
+}

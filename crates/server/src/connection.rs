@@ -1,0 +1,306 @@
+//! One response body that reads one stream: a pure [`Reader`] with a log, a clock and a socket around it.
+
+use crate::{
+    body::Body,
+    core::{Core, Drain},
+    outlet::{FIRST_EPOCH, Opened, Outlet, Reading},
+    random,
+    session::{InUse, Session},
+};
+use bowline_proto::{
+    cursor::{Cursor, CursorKind, CursorRequest, IdText, StreamId},
+    jsonrpc::{ErrorObject, RequestId},
+    legacy::{Close, End, Frame, PageFacts, Position, Reader, ReaderConfig, Start},
+    sse::encode,
+};
+use bowline_store::{ReadError, ReadLimit, Store, StreamKind, Wakeups};
+use bytes::{Bytes, BytesMut};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
+
+/// What one read of the log may bring. Small enough that a connection holds little, large enough that replay is quick.
+const READ: ReadLimit = ReadLimit { events: 256, bytes: 1024 * 1024 };
+
+/// How often the log is looked at although nothing woke us: wake-ups are hints.
+const RECHECK: Duration = Duration::from_secs(5);
+
+/// Which stream a connection reads, and from where.
+pub(crate) struct Target {
+    pub(crate) stream: StreamId,
+    pub(crate) kind: StreamKind,
+    /// The id that cursors into the stream carry.
+    pub(crate) request_id: Option<RequestId>,
+    /// Strictly after this offset; `None` for a standalone stream without a cursor: after what was delivered last.
+    pub(crate) after: Option<u64>,
+    /// The poll counter of the presented cursor.
+    pub(crate) poll: u64,
+    /// The writing end, where it is on this backend.
+    pub(crate) outlet: Option<Arc<Outlet>>,
+}
+
+pub(crate) struct Connection {
+    core: Arc<Core>,
+    session: Arc<Session>,
+    log: Arc<dyn Store>,
+    reader: Reader,
+    wakeups: Wakeups,
+    generation: u64,
+    cursor: Cursor,
+    outlet: Option<Arc<Outlet>>,
+    close_wishes: Option<watch::Receiver<u64>>,
+    drain: watch::Receiver<Drain>,
+    /// What the client has got once the frame that was handed over last is written.
+    handed: Option<u64>,
+    delivered: u64,
+    id: String,
+    over: bool,
+    _reading: Option<Reading>,
+    _in_use: InUse,
+}
+
+impl Connection {
+    /// Takes the stream over from whoever reads it, and returns the body that reads it from now on.
+    ///
+    /// # Errors
+    /// The stream cannot be read at all.
+    pub(crate) async fn open(
+        core: &Arc<Core>,
+        session: &Arc<Session>,
+        target: Target,
+    ) -> Result<Body, ReadError> {
+        let (log, ids) = match &target.outlet {
+            // No id reaches the wire before what it stands for is in the store.
+            Some(outlet) => {
+                let opened = outlet.opened().await;
+                (outlet.log(), opened == Opened::Stored)
+            }
+            None => (core.store.clone(), true),
+        };
+        // Subscribed before anything is read, so that nothing falls in between.
+        let wakeups = log.subscribe(target.stream);
+        let attachment = log.attach(target.stream).await?;
+        let now = core.now();
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let standalone = target.kind == StreamKind::Standalone;
+        let config = ReaderConfig {
+            ids,
+            primed: session.revision.features().priming,
+            keep_alive: Some(millis(core.options.keep_alive)),
+            max_connection: core.options.max_connection.map(millis),
+            recheck: millis(RECHECK),
+            retry: core.options.retry,
+            standalone,
+        };
+        let offset = target.after.unwrap_or(attachment.delivered);
+        let start = Start {
+            offset,
+            poll: target.poll,
+            generation: attachment.generation,
+            stream_started: target.outlet.as_ref().map_or(now, |outlet| outlet.started),
+            random: random::word(),
+        };
+        let request = match &target.request_id {
+            None => CursorRequest::None,
+            Some(id) => IdText::new(&id.to_json()).map_or(CursorRequest::InRecord, CursorRequest::Id),
+        };
+        let kind = if standalone { CursorKind::Standalone } else { CursorKind::Call };
+        let mut connection = Self {
+            reader: Reader::open(config, start, now),
+            wakeups,
+            generation: attachment.generation,
+            cursor: Cursor {
+                kind,
+                stream: target.stream,
+                epoch: FIRST_EPOCH,
+                offset,
+                poll: target.poll,
+                request,
+            },
+            close_wishes: target.outlet.as_ref().map(|outlet| outlet.close_wishes()),
+            drain: core.drain.subscribe(),
+            handed: None,
+            delivered: attachment.delivered,
+            id: String::with_capacity(96),
+            over: false,
+            _reading: target.outlet.as_ref().map(Outlet::read),
+            _in_use: session.use_now(core),
+            outlet: target.outlet,
+            core: core.clone(),
+            session: session.clone(),
+            log,
+        };
+        if *connection.drain.borrow_and_update() != Drain::No {
+            connection.reader.on_close_requested(now, Close::Drain);
+        }
+        connection.take_close_wish();
+        core.metrics.streams_open.up();
+        Ok(Body::events(futures_util::stream::unfold(connection, |mut connection| async move {
+            connection.next().await.map(|bytes| (bytes, connection))
+        })))
+    }
+
+    /// The next bytes for the socket; `None` when the connection is over.
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(offset) = self.handed.take()
+            && offset > self.delivered
+        {
+            self.delivered = offset;
+            self.log.delivered(self.cursor.stream, self.generation, offset);
+        }
+        if self.over {
+            return None;
+        }
+        let mut out = BytesMut::new();
+        loop {
+            while let Some(frame) = self.reader.poll_frame() {
+                self.encode(&mut out, frame);
+            }
+            if self.reader.end().is_none()
+                && let Some(after) = self.reader.poll_read()
+            {
+                self.read(after, &mut out).await;
+                if self.over {
+                    return Some(out.freeze());
+                }
+                continue;
+            }
+            if !out.is_empty() {
+                self.handed = Some(self.reader.position());
+                return Some(out.freeze());
+            }
+            if self.reader.end().is_some() {
+                return None;
+            }
+            self.wait().await;
+        }
+    }
+
+    async fn read(&mut self, after: u64, out: &mut BytesMut) {
+        let stream = self.cursor.stream;
+        let read = self.log.read_after(stream, after, READ).await;
+        let now = self.core.now();
+        match read {
+            Ok(page) => {
+                self.cursor.epoch = page.epoch;
+                let asking = self.outlet.as_ref().is_some_and(|outlet| outlet.is_asking());
+                self.reader.on_page(
+                    now,
+                    PageFacts {
+                        events: page.events,
+                        tail: page.tail,
+                        sealed: page.sealed,
+                        generation: page.generation,
+                        asking,
+                    },
+                );
+            }
+            Err(ReadError::Unavailable(error)) => {
+                tracing::warn!(session = %self.session, %error, "a stream cannot be read");
+                self.reader.on_close_requested(now, Close::StoreAway);
+                self.reader.on_read_failed(now);
+            }
+            Err(ReadError::Evicted { oldest }) if self.cursor.kind == CursorKind::Standalone => {
+                self.reader.on_resync(
+                    now,
+                    crate::get::resync_messages(&self.session),
+                    oldest.saturating_sub(1),
+                );
+            }
+            // The session's end removes its streams; there is nobody to be told.
+            Err(_) if self.session.has_ended() => self.over = true,
+            Err(error) => self.lose(&error, out),
+        }
+    }
+
+    /// The stream is gone under its reader: the only answer that ends the wait in every client is an error for the
+    /// request (SEMANTICS 5.6).
+    fn lose(&mut self, error: &ReadError, out: &mut BytesMut) {
+        tracing::warn!(session = %self.session, %error, "a stream was lost while it was read");
+        self.over = true;
+        if let CursorRequest::Id(id) = &self.cursor.request
+            && let Ok(id) = RequestId::from_json(id.as_json())
+        {
+            let error = ErrorObject::outcome_unknown(
+                "expired",
+                "the server no longer has the messages of this request",
+            );
+            self.mint(Position { offset: self.reader.position(), poll: self.cursor.poll + 1 });
+            encode::message(out, &self.id, &error.to_response(Some(&id)));
+        }
+    }
+
+    /// Waits for anything that the reader wants to know of.
+    async fn wait(&mut self) {
+        let deadline = self.reader.deadline().map(|at| self.core.instant(at));
+        let timer = async {
+            match deadline {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let wish = async {
+            let wished = match &mut self.close_wishes {
+                Some(wishes) => wishes.changed().await.is_ok(),
+                None => false,
+            };
+            if !wished {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = self.wakeups.changed() => self.reader.on_wake(),
+            () = timer => self.reader.on_timeout(self.core.now()),
+            _ = self.drain.changed() => self.reader.on_close_requested(self.core.now(), Close::Drain),
+            () = wish => self.take_close_wish(),
+        }
+    }
+
+    fn take_close_wish(&mut self) {
+        if self.outlet.as_ref().is_some_and(|outlet| outlet.take_close_wish()) {
+            self.reader.on_close_requested(self.core.now(), Close::Handler);
+        }
+    }
+
+    fn encode(&mut self, out: &mut BytesMut, frame: Frame) {
+        match frame {
+            Frame::Priming { id, retry_ms } | Frame::Parting { id, retry_ms } => {
+                self.mint(id);
+                encode::priming(out, &self.id, Some(u64::from(retry_ms)));
+            }
+            Frame::Message { id: Some(id), payload } => {
+                self.mint(id);
+                encode::message(out, &self.id, &payload);
+            }
+            Frame::Message { id: None, payload } => encode::data(out, &payload),
+            Frame::KeepAlive => encode::comment(out, "keep-alive"),
+            Frame::RetryOnly { retry_ms } => encode::retry_only(out, u64::from(retry_ms)),
+        }
+    }
+
+    fn mint(&mut self, position: Position) {
+        self.cursor.offset = position.offset;
+        self.cursor.poll = position.poll;
+        self.id.clear();
+        self.session.cursors.mint(&self.cursor, &mut self.id);
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let metrics = &self.core.metrics;
+        metrics.streams_open.down();
+        match self.reader.end() {
+            Some(End::Parked | End::Drained | End::StoreAway) => metrics.parked.up(),
+            Some(End::Displaced) => metrics.taken_over.up(),
+            Some(End::Sealed) => match &self.outlet {
+                Some(outlet) => outlet.set_fetched(),
+                None => self.core.running.fetched(self.cursor.stream),
+            },
+            None => {}
+        }
+        // A stream that only this connection could read has nobody left.
+        if let Some(outlet) = &self.outlet {
+            outlet.reader_left();
+        }
+    }
+}

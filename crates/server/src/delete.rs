@@ -1,0 +1,27 @@
+//! DELETE: the end of a session.
+
+use crate::{
+    body::Body,
+    core::Core,
+    service::{Caller, nothing},
+    sessions::{self, Ending, Found},
+};
+use bowline_proto::http::{Refusal, check_session_revision, route_delete, session_not_found};
+use http::{Response, request::Parts};
+use std::sync::Arc;
+
+pub(crate) async fn answer(
+    core: &Arc<Core>,
+    caller: &Caller,
+    parts: &Parts,
+) -> Result<Response<Body>, Refusal> {
+    let delete = route_delete(&core.policy, &parts.headers)?;
+    let session = match sessions::find(core, delete.session, caller.principal.as_deref()).await {
+        Found::Live(session) => session,
+        Found::Ended | Found::Unknown => return Err(session_not_found(None)),
+        Found::Unavailable => return Err(Refusal::unavailable("store_unavailable", 1, None)),
+    };
+    check_session_revision(session.revision, delete.header_revision, None)?;
+    sessions::end(core, &session, Ending::Deleted).await;
+    Ok(nothing())
+}

@@ -1,0 +1,247 @@
+//! An MCP endpoint: a [`tower_service::Service`] over [`http`] types, and its life.
+
+use crate::{
+    CancelReason, Metrics, RawHandler,
+    body::Body,
+    config::Options,
+    core::{Core, Drain},
+    random, service, sessions,
+    sessions::Ending,
+};
+use bowline_proto::{
+    cursor::Keyring,
+    http::{AllowedHosts, AllowedOrigins, Policy, SessionMode},
+};
+use bowline_store::{MemoryStore, Store, StreamLog as _};
+use http::{Request, Response};
+use std::{
+    convert::Infallible,
+    fmt,
+    pin::Pin,
+    sync::{Arc, Weak},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+/// How often housekeeping looks for what expired.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How many expired things one round of housekeeping frees.
+const SWEEP: usize = 10_000;
+
+/// Builds an [`Endpoint`].
+pub struct EndpointBuilder {
+    handler: Arc<dyn RawHandler>,
+    store: Option<Arc<dyn Store>>,
+    keyring: Option<Keyring>,
+    options: Options,
+    path: String,
+    mode: SessionMode,
+    origins: AllowedOrigins,
+    hosts: AllowedHosts,
+    loopback: bool,
+}
+
+impl EndpointBuilder {
+    /// Where everything is kept. Default: this process's memory.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// The keys that event ids are signed with. Default: a key of this process, made now.
+    #[must_use]
+    pub fn keyring(mut self, keyring: Keyring) -> Self {
+        self.keyring = Some(keyring);
+        self
+    }
+
+    /// Bounds and habits.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The path. Default `/mcp`; it is served with and without a slash at its end.
+    #[must_use]
+    pub fn path(mut self, path: impl Into<String>) -> Self {
+        self.path = path.into();
+        self
+    }
+
+    /// Whether there are sessions. Default: yes.
+    #[must_use]
+    pub fn session_mode(mut self, mode: SessionMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Web origins that may call, beside the loopback ones of a loopback bind. Default: none.
+    #[must_use]
+    pub fn allowed_origins(mut self, origins: AllowedOrigins) -> Self {
+        self.origins = origins;
+        self
+    }
+
+    /// Values of `Host` that are taken. Default: the loopback ones on a loopback bind, any elsewhere.
+    #[must_use]
+    pub fn allowed_hosts(mut self, hosts: AllowedHosts) -> Self {
+        self.hosts = hosts;
+        self
+    }
+
+    /// Whether the endpoint is bound to a loopback address: `Host` is checked then, and loopback origins are allowed. Default
+    /// `true`, the safe side.
+    #[must_use]
+    pub const fn loopback(mut self, loopback: bool) -> Self {
+        self.loopback = loopback;
+        self
+    }
+
+    /// The endpoint. Must be called inside a tokio runtime: housekeeping runs there until the last clone is dropped.
+    #[must_use]
+    pub fn build(self) -> Endpoint {
+        let policy = Policy {
+            path: self.path,
+            origins: self.origins,
+            hosts: self.hosts,
+            loopback: self.loopback,
+            mode: self.mode,
+            body_limit: self.options.body_limit,
+        };
+        let keyring = self.keyring.unwrap_or_else(random_keyring);
+        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
+        let core = Core::new(self.handler, store, policy, self.options, keyring);
+        tokio::spawn(housekeeping(Arc::downgrade(&core)));
+        Endpoint { core }
+    }
+}
+
+impl fmt::Debug for EndpointBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndpointBuilder")
+            .field("path", &self.path)
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
+    }
+}
+
+fn random_keyring() -> Keyring {
+    Keyring::from_bytes(&[random::key()]).expect("32 bytes are a key")
+}
+
+/// An MCP endpoint. Cheap to clone; every clone is the same endpoint.
+///
+/// It is a `tower` service over any body type, so it mounts in an axum `Router` or behind any middleware.
+/// [`crate::serve`] is its own listener.
+#[derive(Clone)]
+pub struct Endpoint {
+    core: Arc<Core>,
+}
+
+impl Endpoint {
+    /// An endpoint in front of `handler`.
+    #[must_use]
+    pub fn builder(handler: Arc<dyn RawHandler>) -> EndpointBuilder {
+        EndpointBuilder {
+            handler,
+            store: None,
+            keyring: None,
+            options: Options::default(),
+            path: "/mcp".into(),
+            mode: SessionMode::Stateful,
+            origins: AllowedOrigins::default(),
+            hosts: AllowedHosts::default(),
+            loopback: true,
+        }
+    }
+
+    /// Answers one request.
+    ///
+    /// Dropping the future means that the client went away. A call goes on where its result can still be fetched.
+    pub async fn handle<B: http_body::Body>(&self, request: Request<B>) -> Response<Body> {
+        service::answer(&self.core, request).await
+    }
+
+    /// What this endpoint counts.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.core.metrics
+    }
+
+    /// Starts to leave: `/readyz` says so, new sessions are refused, connections that can come back are told when and closed.
+    /// Polls, responses and running calls go on.
+    pub fn start_drain(&self) {
+        self.core.drain.send_replace(Drain::Leaving);
+    }
+
+    /// Leaves: [`Endpoint::start_drain`], then waits until every call ended and its result was fetched, for `timeout` at most.
+    /// What runs then is sealed with an error that says so.
+    pub async fn drain(&self, timeout: Duration) {
+        self.start_drain();
+        let idle = async {
+            while !self.core.is_idle() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        if tokio::time::timeout(timeout, idle).await.is_err() {
+            for session in self.core.sessions.all() {
+                for call in session.calls() {
+                    call.cancel(CancelReason::Draining);
+                }
+            }
+        }
+    }
+
+    /// Ends every session, and with it what its handler holds. For the very end.
+    pub async fn close(&self) {
+        for session in self.core.sessions.all() {
+            sessions::end(&self.core, &session, Ending::Leaving).await;
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("path", &self.core.policy.path)
+            .field("sessions", &self.core.sessions.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<B> tower_service::Service<Request<B>> for Endpoint
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Send,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let endpoint = self.clone();
+        Box::pin(async move { Ok(endpoint.handle(request).await) })
+    }
+}
+
+/// Frees what expired, once a second, until the endpoint is gone.
+async fn housekeeping(core: Weak<Core>) {
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let Some(core) = core.upgrade() else { return };
+        sessions::expire(&core).await;
+        core.metrics.results_unclaimed.add(core.running.expire(core.now()));
+        core.store.housekeep(SWEEP);
+        core.ephemeral.housekeep(SWEEP);
+    }
+}

@@ -1,0 +1,223 @@
+//! One POST and its answer: quiet until somebody speaks, then a stream.
+
+use crate::{config::ResponseMode, core::Core, outlet::Outlet, random, session::Session};
+use bowline_proto::{
+    cursor::StreamId,
+    jsonrpc::RequestId,
+    legacy::{Millis, too_large},
+};
+use bowline_store::{EventClass, StreamKind};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
+use tokio::sync::Notify;
+
+/// The requests of one POST, and what has been said in answer to them.
+///
+/// As long as nothing was said before the results, nothing is stored and the answer is plain JSON (SEMANTICS 5.1).
+/// Anything else, or the end of the hold, opens a stream; from then on everything goes into it.
+pub(crate) struct Exchange {
+    core: Arc<Core>,
+    session: Arc<Session>,
+    /// The id that the stream's cursors carry; `None` for a batch, which has none to resume.
+    request_id: Option<RequestId>,
+    /// Drawn when it is first needed: for the stream, or for the id of a question that will open it.
+    stream: OnceLock<StreamId>,
+    phase: Mutex<Phase>,
+    changed: Notify,
+}
+
+enum Phase {
+    Quiet {
+        replies: Vec<Bytes>,
+        waiting: usize,
+        /// When the client went away, if it did: it knows no id to come back with.
+        gone: Option<Millis>,
+    },
+    Streaming {
+        outlet: Arc<Outlet>,
+        waiting: usize,
+    },
+}
+
+/// How a POST is answered.
+pub(crate) enum Answer {
+    /// With these responses and nothing else. Empty when every call was cancelled.
+    Json(Vec<Bytes>),
+    /// With a stream.
+    Stream(Arc<Outlet>),
+}
+
+impl Exchange {
+    /// An exchange for one request, or with `request_id` `None` for a batch of `waiting` requests.
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        session: &Arc<Session>,
+        request_id: Option<RequestId>,
+        waiting: usize,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            core: core.clone(),
+            session: session.clone(),
+            request_id,
+            stream: OnceLock::new(),
+            phase: Mutex::new(Phase::Quiet { replies: Vec::new(), waiting, gone: None }),
+            changed: Notify::new(),
+        })
+    }
+
+    /// Says something before the result. Returns whether a client may come to see it.
+    pub(crate) fn say(&self, payload: Bytes, class: EventClass, coalesce: Option<Bytes>) -> bool {
+        match self.outlet_or_open() {
+            Some(outlet) => outlet.push(payload, class, coalesce),
+            None => {
+                self.core.metrics.events_dropped.up();
+                false
+            }
+        }
+    }
+
+    /// Notes a member of a batch that is no message: its error is the first thing in the answer.
+    pub(crate) fn fault(&self, response: Bytes) {
+        if let Phase::Quiet { replies, .. } = &mut *self.phase.lock() {
+            replies.push(response);
+        }
+    }
+
+    /// Gives one call's response; `None` where the call was cancelled and must not be answered. The last one ends the answer.
+    pub(crate) fn answer(&self, response: Option<(&RequestId, Bytes)>) {
+        let mut phase = self.phase.lock();
+        match &mut *phase {
+            Phase::Quiet { replies, waiting, gone } => {
+                *waiting = waiting.saturating_sub(1);
+                if gone.is_some() {
+                    self.core.metrics.results_unclaimed.up();
+                } else {
+                    replies.extend(response.map(|(_, response)| response));
+                }
+            }
+            Phase::Streaming { outlet, waiting } => {
+                *waiting = waiting.saturating_sub(1);
+                if *waiting == 0 {
+                    outlet.seal(response);
+                } else if let Some((id, response)) = response {
+                    let limit = self.core.options.max_event_bytes;
+                    let response =
+                        if response.len() > limit { too_large(id, response.len(), limit) } else { response };
+                    outlet.push(response, EventClass::Kept, None);
+                }
+            }
+        }
+        drop(phase);
+        self.changed.notify_one();
+    }
+
+    /// Turns the answer into a stream now, if it is not one. `None` where nobody could read it: the client is gone
+    /// without an id, or the endpoint never streams.
+    pub(crate) fn outlet_or_open(&self) -> Option<Arc<Outlet>> {
+        let mut phase = self.phase.lock();
+        let outlet = match &mut *phase {
+            Phase::Streaming { outlet, .. } => return Some(outlet.clone()),
+            Phase::Quiet { gone: Some(_), .. } => return None,
+            Phase::Quiet { .. } if self.core.options.response == ResponseMode::Json => return None,
+            Phase::Quiet { replies, waiting, .. } => {
+                let outlet = if self.stored() {
+                    let session = (!self.session.stateless).then_some(&*self.session.id);
+                    let outlet = Outlet::new(
+                        &self.core,
+                        StreamKind::Call,
+                        self.stream_id(),
+                        session,
+                        self.request_id.as_ref(),
+                    );
+                    self.core.running.add(&outlet);
+                    outlet
+                } else {
+                    Outlet::unstored(&self.core, self.stream_id())
+                };
+                let waiting = *waiting;
+                outlet.open();
+                for reply in std::mem::take(replies) {
+                    outlet.push(reply, EventClass::Kept, None);
+                }
+                *phase = Phase::Streaming { outlet: outlet.clone(), waiting };
+                outlet
+            }
+        };
+        drop(phase);
+        self.changed.notify_one();
+        Some(outlet)
+    }
+
+    /// The id that the stream has or will have.
+    pub(crate) fn stream_id(&self) -> StreamId {
+        *self.stream.get_or_init(random::stream_id)
+    }
+
+    /// Whether the stream of this exchange can be resumed: batches cannot (SEMANTICS 2), stateless calls only where the
+    /// endpoint says so.
+    fn stored(&self) -> bool {
+        self.request_id.is_some() && self.session.resumable
+    }
+
+    /// Waits for the answer: all replies, or a stream. One caller at a time.
+    ///
+    /// Dropping the future before it is ready means that the client went away; nothing else does.
+    pub(crate) async fn wait(&self) -> Answer {
+        let mut left = Left { exchange: self, armed: true };
+        loop {
+            if let Some(answer) = self.ready() {
+                left.armed = false;
+                return answer;
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    fn ready(&self) -> Option<Answer> {
+        let mut phase = self.phase.lock();
+        match &mut *phase {
+            Phase::Quiet { replies, waiting: 0, .. } => Some(Answer::Json(std::mem::take(replies))),
+            Phase::Quiet { .. } => None,
+            Phase::Streaming { outlet, .. } => Some(Answer::Stream(outlet.clone())),
+        }
+    }
+
+    /// The stream, where there is one.
+    pub(crate) fn outlet(&self) -> Option<Arc<Outlet>> {
+        match &*self.phase.lock() {
+            Phase::Streaming { outlet, .. } => Some(outlet.clone()),
+            Phase::Quiet { .. } => None,
+        }
+    }
+
+    /// Since when nobody reads this exchange, if nobody does.
+    pub(crate) fn unread_since(&self) -> Option<Millis> {
+        match &*self.phase.lock() {
+            Phase::Quiet { gone, .. } => *gone,
+            Phase::Streaming { outlet, .. } => outlet.unread_since(),
+        }
+    }
+
+    /// Whether a client that went away can come back to this exchange, or may still learn how.
+    pub(crate) fn survives_disconnect(&self) -> bool {
+        self.session.resumable
+    }
+}
+
+/// Notes that the client left, when the future that waited for the answer is dropped.
+struct Left<'a> {
+    exchange: &'a Exchange,
+    armed: bool,
+}
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        if !self.armed {
+            return;
+        }
+        if let Phase::Quiet { gone, .. } = &mut *self.exchange.phase.lock() {
+            *gone = Some(self.exchange.core.now());
+        }
+    }
+}

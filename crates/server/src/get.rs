@@ -1,0 +1,240 @@
+//! GET: the standalone stream, and polls with a cursor (SEMANTICS 5.5, 5.6).
+
+use crate::{
+    body::Body,
+    connection::{Connection, Target},
+    core::Core,
+    service::{Caller, events, nothing},
+    session::Session,
+    sessions::{self, Found},
+};
+use bowline_proto::{
+    cursor::{Cursor, CursorCodec, CursorError, CursorKind, CursorRequest, Scope},
+    http::{
+        self as rules, CursorFact, GoneReason, LastEventId, Refusal, Resume, ResumeFacts, SessionFact,
+        StreamFact, check_session_revision, resume, route_get, session_not_found,
+    },
+    jsonrpc::{ErrorObject, Notification, Raw, RequestId},
+    sse::encode,
+};
+use bowline_store::{ReadError, ReadLimit, StreamKind};
+use bytes::{Bytes, BytesMut};
+use http::{Response, request::Parts};
+use std::sync::Arc;
+
+pub(crate) async fn answer(
+    core: &Arc<Core>,
+    caller: &Caller,
+    parts: &Parts,
+) -> Result<Response<Body>, Refusal> {
+    let get = route_get(&core.policy, &parts.headers)?;
+    let principal = caller.principal.as_deref();
+    let (session, fact) = match get.session {
+        None => (None, SessionFact::None),
+        Some(id) => match sessions::find(core, id, principal).await {
+            Found::Live(session) => (Some(session), SessionFact::Live),
+            Found::Ended => (None, SessionFact::Ended),
+            Found::Unknown => (None, SessionFact::Unknown),
+            Found::Unavailable => (None, SessionFact::Unavailable),
+        },
+    };
+    if let Some(session) = &session {
+        check_session_revision(session.revision, get.header_revision, None)?;
+    }
+    let Some(last_event_id) = get.last_event_id else {
+        return standalone(core, session.as_ref(), fact).await;
+    };
+    core.metrics.resumes.up();
+
+    let scope = Scope { session: get.session, principal };
+    let codec = session
+        .as_ref()
+        .map_or_else(|| CursorCodec::new(&core.keyring, scope), |session| session.cursors.clone());
+    let decoded = match last_event_id {
+        LastEventId::Text(text) => codec.decode(text),
+        LastEventId::Malformed => Err(CursorError::Malformed),
+    };
+    let cursor_fact = match &decoded {
+        Ok(cursor) => CursorFact::Good {
+            kind: match cursor.kind {
+                CursorKind::Call => rules::CursorKind::Call,
+                CursorKind::Standalone => rules::CursorKind::Standalone,
+            },
+            request_id: request_id(cursor),
+        },
+        Err(CursorError::BadMac { claimed }) => {
+            CursorFact::BadMac { claimed_request_id: request_id(claimed) }
+        }
+        Err(CursorError::Malformed) => CursorFact::Malformed,
+    };
+    let stream = match &decoded {
+        Ok(cursor) => look_at(core, cursor).await,
+        Err(_) => StreamFact::NotAsked,
+    };
+    let decision = resume(ResumeFacts { session: fact, cursor: cursor_fact, stream });
+    carry_out(core, session, &codec, decoded.ok(), get.header_revision, principal, decision).await
+}
+
+async fn standalone(
+    core: &Arc<Core>,
+    session: Option<&Arc<Session>>,
+    fact: SessionFact,
+) -> Result<Response<Body>, Refusal> {
+    let Some(session) = session else {
+        return Err(match fact {
+            SessionFact::Unavailable => Refusal::unavailable("store_unavailable", 1, None),
+            _ => session_not_found(None),
+        });
+    };
+    let outlet = session.standalone(core).clone();
+    let target = Target {
+        stream: outlet.stream,
+        kind: StreamKind::Standalone,
+        request_id: None,
+        after: None,
+        poll: 0,
+        outlet: Some(outlet),
+    };
+    match Connection::open(core, session, target).await {
+        Ok(body) => Ok(events(core, body)),
+        Err(error) => Err(Refusal::internal(
+            "stream_lost",
+            format!("the standalone stream cannot be read: {error}"),
+            None,
+        )),
+    }
+}
+
+/// What the store knows of the stream that a cursor names.
+async fn look_at(core: &Core, cursor: &Cursor) -> StreamFact {
+    let one = ReadLimit { events: 1, bytes: 1 };
+    match core.store.read_after(cursor.stream, cursor.offset, one).await {
+        Ok(page) if page.epoch < cursor.epoch => StreamFact::Gone(GoneReason::Lost),
+        Ok(page) => StreamFact::Readable { after_tail: page.sealed && cursor.offset >= page.tail },
+        Err(ReadError::Evicted { .. }) => StreamFact::Gone(GoneReason::Evicted),
+        Err(ReadError::Lost { .. }) => StreamFact::Gone(GoneReason::Lost),
+        Err(ReadError::Gone) => StreamFact::Gone(GoneReason::Expired),
+        Err(ReadError::Unavailable(_)) => StreamFact::Unavailable,
+    }
+}
+
+async fn carry_out(
+    core: &Arc<Core>,
+    session: Option<Arc<Session>>,
+    codec: &CursorCodec,
+    cursor: Option<Cursor>,
+    revision: Option<bowline_proto::revision::Revision>,
+    principal: Option<&str>,
+    decision: Resume,
+) -> Result<Response<Body>, Refusal> {
+    match (decision, cursor) {
+        (Resume::Refuse(refusal), _) => Err(refusal),
+        (Resume::NothingLeft, _) => Ok(nothing()),
+        (Resume::ErrorEvent { id, error }, cursor) => Ok(events(core, error_event(codec, cursor, id, error))),
+        (Resume::Hold, Some(cursor)) => Ok(events(core, hold(core, codec, cursor))),
+        (Resume::Stream | Resume::StandaloneLost, Some(cursor)) => {
+            let session = session.unwrap_or_else(|| {
+                // Without sessions a cursor says what a session would: who may read, and that the client polls.
+                let revision = revision.unwrap_or(bowline_proto::revision::Revision::NEWEST_LEGACY);
+                Arc::new(Session::binding(core, revision, principal.map(Into::into)))
+            });
+            resume_stream(core, &session, cursor).await
+        }
+        // A decision about a position needs one; the rules give none without a cursor.
+        (Resume::Hold | Resume::Stream | Resume::StandaloneLost, None) => Err(session_not_found(None)),
+    }
+}
+
+async fn resume_stream(
+    core: &Arc<Core>,
+    session: &Arc<Session>,
+    cursor: Cursor,
+) -> Result<Response<Body>, Refusal> {
+    let request_id = request_id(&cursor);
+    let kind = match cursor.kind {
+        CursorKind::Call => StreamKind::Call,
+        CursorKind::Standalone => StreamKind::Standalone,
+    };
+    let outlet = match kind {
+        StreamKind::Standalone => Some(session.standalone(core).clone()),
+        // A call that runs here knows of wishes to close; one that is over, or runs elsewhere, is only read.
+        StreamKind::Call => core.running.get(cursor.stream),
+    };
+    let target = Target {
+        stream: cursor.stream,
+        kind,
+        request_id: request_id.clone(),
+        after: Some(cursor.offset),
+        poll: cursor.poll,
+        outlet,
+    };
+    match Connection::open(core, session, target).await {
+        Ok(body) => Ok(events(core, body)),
+        // It went away between the look and the read.
+        Err(_) => Ok(events(
+            core,
+            error_event(
+                &session.cursors,
+                Some(cursor),
+                request_id,
+                ErrorObject::outcome_unknown(
+                    "expired",
+                    "the server no longer has the messages of this request",
+                ),
+            ),
+        )),
+    }
+}
+
+/// A fresh id, an error for the request, the end: what ends the wait in every client.
+fn error_event(
+    codec: &CursorCodec,
+    cursor: Option<Cursor>,
+    id: Option<RequestId>,
+    error: ErrorObject,
+) -> Body {
+    let mut out = BytesMut::new();
+    let payload = error.to_response(id.as_ref());
+    match cursor {
+        Some(mut cursor) => {
+            cursor.poll = cursor.poll.saturating_add(1);
+            let mut text = String::new();
+            codec.mint(&cursor, &mut text);
+            encode::message(&mut out, &text, &payload);
+        }
+        None => encode::data(&mut out, &payload),
+    }
+    Body::full(out.freeze())
+}
+
+/// The store is away: the same position under a fresh id, and a longer wait.
+fn hold(core: &Core, codec: &CursorCodec, mut cursor: Cursor) -> Body {
+    cursor.poll = cursor.poll.saturating_add(1);
+    let retry = core.options.retry.pick(std::time::Duration::ZERO, 200, crate::random::word(), false);
+    let mut text = String::new();
+    codec.mint(&cursor, &mut text);
+    let mut out = BytesMut::new();
+    encode::priming(&mut out, &text, Some(u64::from(retry)));
+    Body::full(out.freeze())
+}
+
+fn request_id(cursor: &Cursor) -> Option<RequestId> {
+    match &cursor.request {
+        CursorRequest::Id(id) => RequestId::from_json(id.as_json()).ok(),
+        CursorRequest::None | CursorRequest::InRecord => None,
+    }
+}
+
+/// What tells a client to look again at everything that it may have missed on the standalone stream (SEMANTICS 5.6).
+pub(crate) fn resync_messages(session: &Session) -> Vec<Bytes> {
+    let mut messages: Vec<Bytes> = session
+        .advertised_lists()
+        .into_iter()
+        .map(|list| Notification::new(format!("notifications/{list}/list_changed"), None).to_bytes())
+        .collect();
+    for uri in &session.record().subscriptions {
+        let params = Raw::from_value(&serde_json::json!({ "uri": uri })).ok();
+        messages.push(Notification::new("notifications/resources/updated", params).to_bytes());
+    }
+    messages
+}

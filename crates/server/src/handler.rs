@@ -1,0 +1,50 @@
+//! The lowest layer of a server: raw JSON-RPC in, a reply out, and a way to speak in between.
+
+use crate::{Call, Peer};
+use bowline_proto::{
+    jsonrpc::{ErrorObject, Notification, Raw, Reply},
+    revision::Revision,
+};
+use std::{future::Future, pin::Pin};
+
+/// A boxed future, as handlers return it.
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// A client that wants to start a session: the `initialize` request.
+#[derive(Clone, Debug)]
+pub struct Hello {
+    /// The session that will be made when the handler agrees. What is sent through it waits until then.
+    pub peer: Peer,
+    /// The parameters of `initialize` as they came.
+    pub params: Raw,
+    /// The negotiated revision; the answer will carry it whatever the handler puts there.
+    pub revision: Revision,
+}
+
+/// What a server does with messages, below any knowledge of tools or resources. The gateway is one; the handler API is
+/// another; a foreign framework plugs in here.
+///
+/// Futures run in the connection's task until they first wait, then in a task of their own that outlives the connection.
+/// A future that panics costs its own call an error and nobody else anything.
+pub trait RawHandler: Send + Sync + 'static {
+    /// Answers `initialize` with the result object (capabilities, server info, instructions). Dropped when the client goes
+    /// away before the answer; an error refuses the session.
+    fn initialize(&self, hello: Hello) -> BoxFuture<Result<Raw, ErrorObject>>;
+
+    /// Answers any other request.
+    fn call(&self, call: Call) -> BoxFuture<Reply>;
+
+    /// Takes note of a notification other than `notifications/cancelled`, which ends its call by itself. Must not block.
+    fn notified(&self, peer: &Peer, notification: Notification);
+
+    /// A session ended: deleted, expired, or refused by [`RawHandler::initialize`]. Called once for each session that was offered.
+    fn ended(&self, peer: &Peer);
+
+    /// Whether new sessions can be served, for `/readyz`.
+    ///
+    /// # Errors
+    /// Why not, in a few words for an operator.
+    fn ready(&self) -> Result<(), String> {
+        Ok(())
+    }
+}

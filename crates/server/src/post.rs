@@ -1,0 +1,383 @@
+//! POST: the handshake, calls, notifications and responses (SEMANTICS 2).
+
+use crate::{
+    CancelReason, Peer,
+    body::Body,
+    call::CallState,
+    config::ResponseMode,
+    connection::{Connection, Target},
+    core::Core,
+    exchange::{Answer, Exchange},
+    handler::Hello,
+    random,
+    service::{Caller, accepted, events, json},
+    session::{AddCall, Session},
+    sessions::{self, Found, NOT_STORED},
+    supervise,
+};
+use bowline_proto::{
+    http::{
+        InitializeRequest, MCP_SESSION_ID, Payload, Post, Refusal, SessionPost, check_session_post,
+        route_post, session_not_found,
+    },
+    jsonrpc::{ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, parse},
+};
+use bowline_store::{CreateError, SessionRecord, StreamKind};
+use bytes::Bytes;
+use http::{HeaderValue, Response, request::Parts};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+pub(crate) async fn answer(
+    core: &Arc<Core>,
+    caller: &Caller,
+    parts: &Parts,
+    body: Bytes,
+) -> Result<Response<Body>, Refusal> {
+    match route_post(&core.policy, &parts.headers, parse(body)?)? {
+        Post::Initialize(request) => initialize(core, caller, request).await,
+        Post::Session(post) => in_session(core, caller, post).await,
+        Post::Stateless(post) => {
+            let session = Arc::new(Session::binding(core, post.revision, caller.principal.clone()));
+            messages(core, &session, post.body).await
+        }
+    }
+}
+
+// --- initialize ---
+
+async fn initialize(
+    core: &Arc<Core>,
+    caller: &Caller,
+    hello: InitializeRequest,
+) -> Result<Response<Body>, Refusal> {
+    let InitializeRequest { request, revision, .. } = hello;
+    let id = request.id;
+    if core.is_draining() {
+        return Err(Refusal::unavailable("draining", 1, Some(id)));
+    }
+    let params = request.params.unwrap_or_else(Raw::empty_object);
+    let stateless = core.is_stateless();
+    let session = if stateless {
+        Arc::new(Session::binding(core, revision, caller.principal.clone()).with_initialize(params.clone()))
+    } else {
+        if !core.sessions.reserve(core.options.max_sessions) {
+            core.metrics.sessions_refused.up();
+            return Err(Refusal::unavailable("too_many_sessions", 5, Some(id)));
+        }
+        let record = SessionRecord {
+            principal: caller.principal.clone(),
+            revision,
+            initialize: params.clone(),
+            initialized: false,
+            log_level: None,
+            subscriptions: BTreeSet::new(),
+            standalone: random::stream_id(),
+        };
+        Arc::new(Session::new(core, random::session_id(), NOT_STORED, record))
+    };
+    let mut offered = Offered { core, session: &session, kept: false };
+    let asked = core.handler.initialize(Hello { peer: Peer::new(core, &session), params, revision });
+    let result = match asked.await {
+        Ok(result) => result,
+        Err(error) => return Ok(json(core, Reply::from(error).to_bytes(&id))),
+    };
+    let version = Raw::from_trusted(format!("\"{revision}\"").into());
+    let Some(result) = result.with_member("protocolVersion", &version) else {
+        let error = ErrorObject::internal(
+            "upstream_invalid",
+            "the server answered initialize with something that is not an object",
+        );
+        return Ok(json(core, Reply::from(error).to_bytes(&id)));
+    };
+    session.set_capabilities(&result);
+    let mut response = json(core, Reply::Result(result).to_bytes(&id));
+    if !stateless {
+        sessions::open(core, &session).await.map_err(|error| refuse_session(core, &error, id))?;
+        // A session id is base64url, which is always a header value.
+        if let Ok(value) = HeaderValue::from_str(&session.id) {
+            response.headers_mut().insert(MCP_SESSION_ID.clone(), value);
+        }
+        offered.kept = true;
+    }
+    Ok(response)
+}
+
+fn refuse_session(core: &Core, error: &CreateError, id: RequestId) -> Refusal {
+    core.metrics.sessions_refused.up();
+    match error {
+        CreateError::Full { .. } => Refusal::unavailable("too_many_sessions", 5, Some(id)),
+        _ => Refusal::unavailable("store_unavailable", 1, Some(id)),
+    }
+}
+
+/// A session that was offered to the handler: told of its end unless it came to be, whatever the reason, a client that
+/// went away included.
+struct Offered<'a> {
+    core: &'a Arc<Core>,
+    session: &'a Arc<Session>,
+    kept: bool,
+}
+
+impl Drop for Offered<'_> {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        self.session.end();
+        if !self.session.stateless {
+            self.core.sessions.unreserve();
+        }
+        self.core.handler.ended(&Peer::new(self.core, self.session));
+    }
+}
+
+// --- in a session ---
+
+async fn in_session(
+    core: &Arc<Core>,
+    caller: &Caller,
+    post: SessionPost<'_>,
+) -> Result<Response<Body>, Refusal> {
+    let id = post.body.request_id();
+    let session = match sessions::find(core, post.session, caller.principal.as_deref()).await {
+        Found::Live(session) => session,
+        Found::Ended | Found::Unknown => return Err(session_not_found(id)),
+        Found::Unavailable => return Err(Refusal::unavailable("store_unavailable", 1, id.cloned())),
+    };
+    check_session_post(session.revision, &post)?;
+    let _in_use = session.use_now(core);
+    messages(core, &session, post.body).await
+}
+
+async fn messages(
+    core: &Arc<Core>,
+    session: &Arc<Session>,
+    body: Payload,
+) -> Result<Response<Body>, Refusal> {
+    match body {
+        Payload::Single(Message::Request(request)) => call(core, session, request).await,
+        Payload::Single(Message::Notification(notification)) => {
+            notified(core, session, notification);
+            Ok(accepted())
+        }
+        Payload::Single(Message::Response(response)) => {
+            if !session.answer_ask(&response.id, response.reply) {
+                core.metrics.responses_unknown.up();
+            }
+            Ok(accepted())
+        }
+        Payload::Batch(members) => batch(core, session, members).await,
+    }
+}
+
+fn notified(core: &Arc<Core>, session: &Arc<Session>, notification: Notification) {
+    if session.stateless {
+        return;
+    }
+    match &*notification.method {
+        "notifications/cancelled" => {
+            let id = notification.params.as_ref().and_then(|params| params.member("requestId"));
+            let id = id.and_then(|id| RequestId::from_json(id.as_str()).ok());
+            // Unknown, finished and doubled cancels are no errors: they cross the answer on the way.
+            if let Some(call) = id.and_then(|id| session.call(&id)) {
+                call.cancel(CancelReason::Client);
+            }
+            return;
+        }
+        "notifications/initialized" => {
+            session.set_initialized();
+            session.change(core, |record| record.initialized = true);
+        }
+        _ => {}
+    }
+    core.handler.notified(&Peer::new(core, session), notification);
+}
+
+// --- calls ---
+
+async fn call(core: &Arc<Core>, session: &Arc<Session>, request: Request) -> Result<Response<Body>, Refusal> {
+    let id = request.id.clone();
+    let token = progress_token(&request);
+    let hold = if token.is_some() {
+        core.options.json_hold_progress.min(core.options.json_hold)
+    } else {
+        core.options.json_hold
+    };
+    let exchange = Exchange::new(core, session, Some(id.clone()), 1);
+    let call = CallState::new(core, session, &exchange, request, token);
+    let leaves = DisconnectCancels(Some(&call));
+    stream_from_the_start(core, &exchange);
+    supervise::start(&call).map_err(|refused| refuse_call(core, &refused, id.clone()))?;
+    let answer = wait(core, &exchange, hold).await;
+    let response = match answer {
+        Answer::Json(replies) => match replies.into_iter().next() {
+            Some(reply) => json(core, reply),
+            // The client cancelled its own request: there is nothing to say, and a stream can say nothing.
+            None => events(core, Body::empty()),
+        },
+        Answer::Stream(outlet) => {
+            let target = Target {
+                stream: outlet.stream,
+                kind: StreamKind::Call,
+                request_id: Some(id.clone()),
+                after: Some(0),
+                poll: 0,
+                outlet: Some(outlet),
+            };
+            let body = Connection::open(core, session, target).await.map_err(|error| {
+                Refusal::internal("stream_lost", format!("the answer cannot be streamed: {error}"), Some(id))
+            })?;
+            events(core, body)
+        }
+    };
+    leaves.disarm();
+    Ok(response)
+}
+
+/// Waits for the answer of an exchange, which becomes a stream at the latest after `hold`.
+async fn wait(core: &Core, exchange: &Exchange, hold: Duration) -> Answer {
+    let mut answer = std::pin::pin!(exchange.wait());
+    match core.options.response {
+        ResponseMode::Json | ResponseMode::Sse => return answer.await,
+        ResponseMode::Auto => tokio::select! {
+            biased;
+            answer = &mut answer => return answer,
+            () = tokio::time::sleep(hold) => drop(exchange.outlet_or_open()),
+        },
+    }
+    answer.await
+}
+
+/// With `response = "sse"` there is a stream before anything runs.
+fn stream_from_the_start(core: &Core, exchange: &Exchange) {
+    if core.options.response == ResponseMode::Sse {
+        drop(exchange.outlet_or_open());
+    }
+}
+
+fn refuse_call(core: &Core, refused: &AddCall, id: RequestId) -> Refusal {
+    core.metrics.calls_refused.up();
+    match refused {
+        AddCall::Duplicate => Refusal::invalid_request(
+            format!("a request with the id {id} is running in this session; ids are not used twice"),
+            Some(id),
+        ),
+        AddCall::TooMany => Refusal::too_many("too_many_calls", 1, Some(id)),
+    }
+}
+
+/// Cancels a call whose answer cannot be come back to, when its client goes away while we wait.
+struct DisconnectCancels<'a>(Option<&'a Arc<CallState>>);
+
+impl DisconnectCancels<'_> {
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for DisconnectCancels<'_> {
+    fn drop(&mut self) {
+        if let Some(call) = self.0
+            && !call.exchange.survives_disconnect()
+        {
+            call.cancel(CancelReason::Disconnected);
+        }
+    }
+}
+
+/// `params._meta.progressToken`, a string or an integer.
+fn progress_token(request: &Request) -> Option<Raw> {
+    let params = request.params.as_ref()?;
+    // Nearly all parameters have no metadata: those are not read a second time.
+    if !params.as_str().contains("_meta") {
+        return None;
+    }
+    let token = params.member("_meta")?.member("progressToken")?;
+    (token.as_str().starts_with('"') || token.as_str().parse::<i64>().is_ok()).then_some(token)
+}
+
+// --- batches (2025-03-26) ---
+
+async fn batch(
+    core: &Arc<Core>,
+    session: &Arc<Session>,
+    members: Vec<Result<Message, ParseError>>,
+) -> Result<Response<Body>, Refusal> {
+    let mut requests = Vec::new();
+    let mut faults = Vec::new();
+    for member in members {
+        match member {
+            Ok(Message::Request(request)) => requests.push(request),
+            Ok(Message::Notification(notification)) => notified(core, session, notification),
+            Ok(Message::Response(response)) => {
+                if !session.answer_ask(&response.id, response.reply) {
+                    core.metrics.responses_unknown.up();
+                }
+            }
+            Err(fault) => faults.push(fault.to_error().to_response(fault.id.as_ref())),
+        }
+    }
+    if requests.is_empty() && faults.is_empty() {
+        return Ok(accepted());
+    }
+    let exchange = Exchange::new(core, session, None, requests.len());
+    let mut running = CancelAll(Vec::with_capacity(requests.len()));
+    for fault in faults {
+        exchange.fault(fault);
+    }
+    stream_from_the_start(core, &exchange);
+    for request in requests {
+        let id = request.id.clone();
+        let token = progress_token(&request);
+        let call = CallState::new(core, session, &exchange, request, token);
+        match supervise::start(&call) {
+            Ok(()) => running.0.push(call),
+            Err(refused) => {
+                let refusal = refuse_call(core, &refused, id.clone());
+                exchange.answer(Some((&id, refusal.body())));
+            }
+        }
+    }
+    let answer = wait(core, &exchange, core.options.json_hold).await;
+    let response = match answer {
+        Answer::Json(replies) if replies.is_empty() => accepted(),
+        Answer::Json(replies) => json(core, array(&replies)),
+        Answer::Stream(outlet) => {
+            let target = Target {
+                stream: outlet.stream,
+                kind: StreamKind::Call,
+                request_id: None,
+                after: Some(0),
+                poll: 0,
+                outlet: Some(outlet),
+            };
+            let body = Connection::open(core, session, target).await.map_err(|error| {
+                Refusal::internal("stream_lost", format!("the answer cannot be streamed: {error}"), None)
+            })?;
+            events(core, body)
+        }
+    };
+    running.0.clear();
+    Ok(response)
+}
+
+/// A batch cannot be come back to: its calls end with the client that waits for it.
+struct CancelAll(Vec<Arc<CallState>>);
+
+impl Drop for CancelAll {
+    fn drop(&mut self) {
+        for call in &self.0 {
+            call.cancel(CancelReason::Disconnected);
+        }
+    }
+}
+
+fn array(replies: &[Bytes]) -> Bytes {
+    let mut out = Vec::with_capacity(replies.iter().map(|reply| reply.len() + 1).sum::<usize>() + 1);
+    for (index, reply) in replies.iter().enumerate() {
+        out.push(if index == 0 { b'[' } else { b',' });
+        out.extend_from_slice(reply);
+    }
+    out.push(b']');
+    out.into()
+}

@@ -1,0 +1,69 @@
+//! Streams whose writing end is on this backend, and results that wait here for their client.
+
+use crate::outlet::Outlet;
+use bowline_proto::{cursor::StreamId, legacy::Millis};
+use parking_lot::Mutex;
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Weak},
+};
+
+/// Finds the writing end of a stream that a poll asks for, and knows when a drain has nothing to wait for.
+#[derive(Default)]
+pub(crate) struct Running(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// An entry lives as long as its outlet.
+    outlets: HashMap<StreamId, Weak<Outlet>>,
+    /// Results that nobody has fetched yet, until they expire.
+    waiting: HashMap<StreamId, Millis>,
+    /// The same in the order of their expiry, which is the order of their arrival.
+    expiry: VecDeque<(Millis, StreamId)>,
+}
+
+impl Running {
+    pub(crate) fn add(&self, outlet: &Arc<Outlet>) {
+        self.0.lock().outlets.insert(outlet.stream, Arc::downgrade(outlet));
+    }
+
+    pub(crate) fn get(&self, stream: StreamId) -> Option<Arc<Outlet>> {
+        self.0.lock().outlets.get(&stream).and_then(Weak::upgrade)
+    }
+
+    /// The outlet is gone; with `expires`, its result waits for its client until then.
+    pub(crate) fn remove(&self, stream: StreamId, expires: Option<Millis>) {
+        let mut state = self.0.lock();
+        let known = state.outlets.remove(&stream).is_some();
+        if let Some(at) = expires
+            && known
+        {
+            state.waiting.insert(stream, at);
+            state.expiry.push_back((at, stream));
+        }
+    }
+
+    /// A client has fetched a result.
+    pub(crate) fn fetched(&self, stream: StreamId) {
+        self.0.lock().waiting.remove(&stream);
+    }
+
+    /// Forgets results that expired; returns how many nobody fetched.
+    pub(crate) fn expire(&self, now: Millis) -> u64 {
+        let mut state = self.0.lock();
+        let mut unclaimed = 0;
+        while let Some(&(at, stream)) = state.expiry.front()
+            && at <= now
+        {
+            state.expiry.pop_front();
+            unclaimed += u64::from(state.waiting.remove(&stream).is_some());
+        }
+        unclaimed
+    }
+
+    /// Whether nothing is written here and no result waits.
+    pub(crate) fn is_idle(&self, now: Millis) -> bool {
+        let state = self.0.lock();
+        state.outlets.is_empty() && state.waiting.values().all(|at| *at <= now)
+    }
+}

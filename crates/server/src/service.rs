@@ -1,0 +1,165 @@
+//! The road of an HTTP request: checks, then POST, GET or DELETE (SEMANTICS 1).
+
+use crate::{body::Body, core::Core, delete, get, post};
+use bowline_proto::http::{
+    Admitted, Refusal, Verb, admit, check_length, cors_headers, negotiate, preflight, too_large, too_slow,
+};
+use bytes::{Buf, Bytes, BytesMut};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use http_body_util::BodyExt as _;
+use std::sync::Arc;
+
+/// Who is calling.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// The name that sessions, cursors and mailboxes are bound to; `None` where no authentication is configured.
+    pub(crate) principal: Option<String>,
+}
+
+/// Answers one request. Never fails: what goes wrong is said in the answer.
+pub(crate) async fn answer<B>(core: &Arc<Core>, request: Request<B>) -> Response<Body>
+where
+    B: http_body::Body,
+{
+    let (parts, body) = request.into_parts();
+    if let Some(answer) = health(core, &parts) {
+        return answer;
+    }
+    let mut response = match road(core, &parts, body).await {
+        Ok(response) => response,
+        Err(refusal) => refuse(core, &refusal),
+    };
+    cors_headers(&core.policy, parts.headers.get(header::ORIGIN), response.headers_mut());
+    response
+}
+
+async fn road<B: http_body::Body>(
+    core: &Arc<Core>,
+    parts: &Parts,
+    body: B,
+) -> Result<Response<Body>, Refusal> {
+    let Admitted { verb } = admit(&core.policy, &parts.method, parts.uri.path(), &parts.headers)?;
+    if verb == Verb::Preflight {
+        let answer = preflight(&core.policy, &parts.headers);
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = answer.status;
+        *response.headers_mut() = answer.headers;
+        return Ok(response);
+    }
+    let caller = Caller::default();
+    negotiate(verb, &parts.headers)?;
+    match verb {
+        Verb::Post => {
+            check_length(&core.policy, &parts.headers)?;
+            let body = read(core, body).await?;
+            post::answer(core, &caller, parts, body).await
+        }
+        Verb::Get => get::answer(core, &caller, parts).await,
+        Verb::Delete | Verb::Preflight => delete::answer(core, &caller, parts).await,
+    }
+}
+
+/// Reads a body within its bounds. What is over the limit is not read.
+async fn read<B: http_body::Body>(core: &Core, body: B) -> Result<Bytes, Refusal> {
+    let limit = core.options.body_limit;
+    let reading = async {
+        let mut body = std::pin::pin!(body);
+        let mut first = Bytes::new();
+        let mut rest: Option<BytesMut> = None;
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else {
+                // The client is gone or its framing is broken; whether it reads the answer is its affair.
+                return Err(Refusal::invalid_request("The body ended before it was complete", None));
+            };
+            let Ok(mut data) = frame.into_data() else { continue };
+            let size = first.len() + rest.as_ref().map_or(0, BytesMut::len) + data.remaining();
+            if size as u64 > limit {
+                return Err(too_large(limit));
+            }
+            // Most bodies come whole: those are not copied.
+            if first.is_empty() && rest.is_none() {
+                first = data.copy_to_bytes(data.remaining());
+            } else {
+                let whole = rest.get_or_insert_with(|| BytesMut::from(&std::mem::take(&mut first)[..]));
+                while data.has_remaining() {
+                    let chunk = data.chunk();
+                    whole.extend_from_slice(chunk);
+                    let len = chunk.len();
+                    data.advance(len);
+                }
+            }
+        }
+        Ok(rest.map_or(first, BytesMut::freeze))
+    };
+    tokio::time::timeout(core.options.body_timeout, reading)
+        .await
+        .unwrap_or_else(|_| Err(too_slow(core.options.body_timeout)))
+}
+
+/// `GET /healthz` and `/readyz`: before every check, since probes come with any `Host`. They say nothing about anybody.
+fn health(core: &Core, parts: &Parts) -> Option<Response<Body>> {
+    if parts.method != Method::GET && parts.method != Method::HEAD {
+        return None;
+    }
+    let (status, text) = match parts.uri.path() {
+        "/healthz" => (StatusCode::OK, "ok\n"),
+        "/readyz" if core.is_draining() => (StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
+        "/readyz" => match core.handler.ready() {
+            Ok(()) => (StatusCode::OK, "ready\n"),
+            Err(why) => return Some(plain(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n").into())),
+        },
+        _ => return None,
+    };
+    Some(plain(status, Bytes::from_static(text.as_bytes())))
+}
+
+fn plain(status: StatusCode, text: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::full(text));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The answer that a refusal is.
+pub(crate) fn refuse(core: &Core, refusal: &Refusal) -> Response<Body> {
+    core.metrics.refused.up();
+    let mut response = Response::new(Body::full(refusal.body()));
+    *response.status_mut() = refusal.status;
+    refusal.write_headers(response.headers_mut());
+    response
+}
+
+/// 200 with one JSON value.
+pub(crate) fn json(core: &Core, body: Bytes) -> Response<Body> {
+    core.metrics.answers_json.up();
+    let mut response = Response::new(Body::full(body));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// 202, empty.
+pub(crate) fn accepted() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::ACCEPTED;
+    response
+}
+
+/// 204, empty.
+pub(crate) fn nothing() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// 200 with a stream of events. The headers keep proxies from holding it back (SEMANTICS 5.8).
+pub(crate) fn events(core: &Core, body: Body) -> Response<Body> {
+    core.metrics.answers_stream.up();
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}

@@ -1,0 +1,375 @@
+//! What this backend holds of a session beside its record: running calls, open questions, the standalone stream.
+
+use crate::{call::CallState, core::Core, outlet::Outlet};
+use bowline_proto::{
+    cursor::{CursorCodec, RequestToken, RequestTokenCodec, Scope, StreamId},
+    jsonrpc::{Raw, Reply, RequestId},
+    legacy::Millis,
+    revision::Revision,
+};
+use bowline_store::{SessionLookup, SessionRecord, StreamKind, UpdateError, Version};
+use parking_lot::{Mutex, RwLock};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+};
+use tokio::sync::{oneshot, watch};
+
+/// The most subscriptions of one session that are remembered.
+const MAX_SUBSCRIPTIONS: usize = 1_000;
+
+/// A session as this backend serves it. The record in the store is the truth; this is what is running here.
+pub(crate) struct Session {
+    pub(crate) id: Box<str>,
+    pub(crate) principal: Option<Box<str>>,
+    pub(crate) revision: Revision,
+    pub(crate) initialize: Raw,
+    pub(crate) standalone_id: StreamId,
+    /// A binding for one request, in the session mode `stateless`.
+    pub(crate) stateless: bool,
+    /// Whether streams can be resumed: always in a session, where the endpoint says so without one.
+    pub(crate) resumable: bool,
+    pub(crate) cursors: CursorCodec,
+    tokens: RequestTokenCodec,
+    record: RwLock<(Version, Arc<SessionRecord>)>,
+    calls: Mutex<HashMap<RequestId, Arc<CallState>>>,
+    asks: Mutex<HashMap<Box<str>, oneshot::Sender<Reply>>>,
+    next_ask: AtomicU64,
+    standalone: OnceLock<Arc<Outlet>>,
+    /// Requests being answered and connections reading streams: what keeps the session alive.
+    active: AtomicUsize,
+    last_used: AtomicU64,
+    last_touch: AtomicU64,
+    initialized: watch::Sender<bool>,
+    /// The lists whose changes the server said it announces.
+    lists: OnceLock<Vec<&'static str>>,
+    ended: AtomicBool,
+}
+
+impl Session {
+    /// A session that will be, or is, in the store.
+    pub(crate) fn new(core: &Core, id: Box<str>, version: Version, record: SessionRecord) -> Self {
+        let principal = record.principal.clone();
+        let scope = Scope { session: Some(&id), principal: principal.as_deref() };
+        Self::scoped(core, scope, id.clone(), version, record)
+    }
+
+    /// What one request is bound to in the session mode `stateless`: a client that says nothing of itself. It is in no table
+    /// and ends with the request.
+    pub(crate) fn binding(core: &Core, revision: Revision, principal: Option<String>) -> Self {
+        let record = SessionRecord {
+            principal: principal.clone(),
+            revision,
+            initialize: Raw::empty_object(),
+            initialized: true,
+            log_level: None,
+            subscriptions: BTreeSet::new(),
+            standalone: StreamId::from_bytes([0; 16]),
+        };
+        let scope = Scope { session: None, principal: principal.as_deref() };
+        let mut session = Self::scoped(core, scope, Box::default(), Version(0), record);
+        session.stateless = true;
+        session.resumable = core.resumes_without_sessions();
+        session
+    }
+
+    /// This binding, for a client that introduces itself.
+    pub(crate) fn with_initialize(mut self, params: Raw) -> Self {
+        self.initialize = params;
+        self
+    }
+
+    fn scoped(core: &Core, scope: Scope<'_>, id: Box<str>, version: Version, record: SessionRecord) -> Self {
+        let now = core.now().0;
+        Self {
+            cursors: CursorCodec::new(&core.keyring, scope),
+            tokens: RequestTokenCodec::new(&core.keyring, scope),
+            principal: record.principal.as_deref().map(Into::into),
+            revision: record.revision,
+            initialize: record.initialize.clone(),
+            standalone_id: record.standalone,
+            stateless: false,
+            resumable: true,
+            initialized: watch::Sender::new(record.initialized),
+            record: RwLock::new((version, Arc::new(record))),
+            id,
+            calls: Mutex::default(),
+            asks: Mutex::default(),
+            next_ask: AtomicU64::new(1),
+            standalone: OnceLock::new(),
+            active: AtomicUsize::new(0),
+            last_used: AtomicU64::new(now),
+            last_touch: AtomicU64::new(now),
+            lists: OnceLock::new(),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// The record as this backend last saw it.
+    pub(crate) fn record(&self) -> Arc<SessionRecord> {
+        self.record.read().1.clone()
+    }
+
+    /// Notes the version under which the store has the record.
+    pub(crate) fn set_version(&self, version: Version) {
+        self.record.write().0 = version;
+    }
+
+    /// Changes the record: here at once, in the store soon.
+    pub(crate) fn change(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        change: impl Fn(&mut SessionRecord) + Send + 'static,
+    ) {
+        if self.stateless {
+            return;
+        }
+        {
+            let mut held = self.record.write();
+            change(Arc::make_mut(&mut held.1));
+        }
+        let (session, core) = (self.clone(), core.clone());
+        tokio::spawn(async move { session.store_change(&core, change).await });
+    }
+
+    /// Brings a change into the store; what another backend changed in between is kept.
+    async fn store_change(&self, core: &Core, change: impl Fn(&mut SessionRecord)) {
+        // Whoever loses a race loads again; each round somebody got through.
+        for _ in 0..16 {
+            let (version, record) = {
+                let held = self.record.read();
+                (held.0, SessionRecord::clone(&held.1))
+            };
+            match core.store.update_session(&self.id, version, record).await {
+                Ok(version) => {
+                    self.set_version(version);
+                    return;
+                }
+                Err(UpdateError::Conflict) => {
+                    let Ok(SessionLookup::Live(version, record)) = core.store.load_session(&self.id).await
+                    else {
+                        return;
+                    };
+                    let mut record = SessionRecord::clone(&record);
+                    change(&mut record);
+                    *self.record.write() = (version, Arc::new(record));
+                }
+                Err(UpdateError::Gone) => return,
+                Err(UpdateError::Unavailable(error)) => {
+                    tracing::warn!(session = %self, %error, "the session record could not be updated");
+                    return;
+                }
+            }
+        }
+        tracing::warn!(session = %self, "the session record is changed too often by others; a change of ours was given up");
+    }
+
+    /// Notes what `initialize` was answered.
+    pub(crate) fn set_capabilities(&self, result: &Raw) {
+        let Some(capabilities) = result.member("capabilities") else { return };
+        let announced = |list: &&'static str| {
+            capabilities
+                .member(list)
+                .and_then(|list| list.member("listChanged"))
+                .is_some_and(|announced| announced.as_str() == "true")
+        };
+        let _ = self.lists.set(["tools", "resources", "prompts"].into_iter().filter(announced).collect());
+    }
+
+    /// The lists whose changes the server said it announces.
+    pub(crate) fn advertised_lists(&self) -> &[&'static str] {
+        self.lists.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Notes what a request that succeeded changed in the session, so that a replaced upstream can be brought to the same
+    /// state.
+    pub(crate) fn observe(self: &Arc<Self>, core: &Arc<Core>, method: &str, params: Option<&Raw>) {
+        let text =
+            |name: &str| params.and_then(|params| params.member(name)).and_then(|value| value.string());
+        match method {
+            "logging/setLevel" => {
+                if let Some(level) = text("level") {
+                    self.change(core, move |record| record.log_level = Some(level.clone()));
+                }
+            }
+            "resources/subscribe" => {
+                if let Some(uri) = text("uri") {
+                    self.change(core, move |record| {
+                        if record.subscriptions.len() < MAX_SUBSCRIPTIONS {
+                            record.subscriptions.insert(uri.clone());
+                        }
+                    });
+                }
+            }
+            "resources/unsubscribe" => {
+                if let Some(uri) = text("uri") {
+                    self.change(core, move |record| {
+                        record.subscriptions.remove(&uri);
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    // --- life ---
+
+    /// Notes that the session is in use until the guard is dropped.
+    pub(crate) fn use_now(self: &Arc<Self>, core: &Arc<Core>) -> InUse {
+        self.active.fetch_add(1, Ordering::Relaxed);
+        InUse { session: self.clone(), core: core.clone() }
+    }
+
+    /// When the session ends for lack of use, if nothing happens: never while it is in use.
+    pub(crate) fn idle_deadline(&self, core: &Core) -> Option<Millis> {
+        if self.active.load(Ordering::Relaxed) > 0 {
+            return None;
+        }
+        let ttl = u64::try_from(core.options.session_ttl.as_millis()).unwrap_or(u64::MAX);
+        Some(Millis(self.last_used.load(Ordering::Relaxed).saturating_add(ttl)))
+    }
+
+    /// Whether the store has to be told that the session is in use: once in a quarter of its time to live.
+    pub(crate) fn touch_due(&self, core: &Core) -> bool {
+        let now = core.now().0;
+        let quarter = u64::try_from(core.options.session_ttl.as_millis() / 4).unwrap_or(u64::MAX);
+        let last = self.last_touch.load(Ordering::Relaxed);
+        now.saturating_sub(last) >= quarter
+            && self.last_touch.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Marks the session as ended; `true` for the one who did it.
+    pub(crate) fn end(&self) -> bool {
+        !self.ended.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_initialized(&self) {
+        self.initialized.send_replace(true);
+    }
+
+    /// Waits until `notifications/initialized` came.
+    pub(crate) async fn wait_initialized(&self) {
+        // The sender lives as long as the session, so this ends with the flag or with the caller's timer.
+        let _ = self.initialized.subscribe().wait_for(|came| *came).await;
+    }
+
+    // --- calls ---
+
+    /// Whether a call of that id may run.
+    pub(crate) fn check_call(&self, id: &RequestId, limit: usize) -> Result<(), AddCall> {
+        let calls = self.calls.lock();
+        if calls.contains_key(id) {
+            Err(AddCall::Duplicate)
+        } else if calls.len() >= limit {
+            Err(AddCall::TooMany)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Registers a running call, so that a cancel, a poll and the end of the session find it.
+    pub(crate) fn add_call(&self, call: &Arc<CallState>) {
+        self.calls.lock().entry(call.id().clone()).or_insert_with(|| call.clone());
+    }
+
+    pub(crate) fn remove_call(&self, call: &Arc<CallState>) {
+        let mut calls = self.calls.lock();
+        if calls.get(call.id()).is_some_and(|held| Arc::ptr_eq(held, call)) {
+            calls.remove(call.id());
+        }
+    }
+
+    pub(crate) fn call(&self, id: &RequestId) -> Option<Arc<CallState>> {
+        self.calls.lock().get(id).cloned()
+    }
+
+    /// Every running call.
+    pub(crate) fn calls(&self) -> Vec<Arc<CallState>> {
+        self.calls.lock().values().cloned().collect()
+    }
+
+    /// Every running call, for the end of the session.
+    pub(crate) fn take_calls(&self) -> Vec<Arc<CallState>> {
+        self.calls.lock().drain().map(|(_, call)| call).collect()
+    }
+
+    // --- requests of ours ---
+
+    /// Mints the id of a request of ours on `stream`, and waits for its answer under it.
+    pub(crate) fn open_ask(&self, stream: StreamId) -> (Box<str>, oneshot::Receiver<Reply>) {
+        let mut id = String::new();
+        self.tokens
+            .mint(RequestToken { stream, serial: self.next_ask.fetch_add(1, Ordering::Relaxed) }, &mut id);
+        let (sender, receiver) = oneshot::channel();
+        let id = id.into_boxed_str();
+        self.asks.lock().insert(id.clone(), sender);
+        (id, receiver)
+    }
+
+    pub(crate) fn close_ask(&self, id: &str) {
+        self.asks.lock().remove(id);
+    }
+
+    /// Ends the wait of every open question: the session ended.
+    pub(crate) fn drop_asks(&self) {
+        self.asks.lock().clear();
+    }
+
+    /// Hands a response to whoever waits for it; `false` where nobody does.
+    pub(crate) fn answer_ask(&self, id: &RequestId, reply: Reply) -> bool {
+        let RequestId::String(id) = id else { return false };
+        let sender = self.asks.lock().remove(id);
+        sender.is_some_and(|sender| sender.send(reply).is_ok())
+    }
+
+    // --- the standalone stream ---
+
+    /// The session's standalone stream; made when it is first needed.
+    pub(crate) fn standalone(&self, core: &Arc<Core>) -> &Arc<Outlet> {
+        self.standalone.get_or_init(|| {
+            let outlet = Outlet::new(core, StreamKind::Standalone, self.standalone_id, Some(&self.id), None);
+            outlet.open();
+            outlet
+        })
+    }
+
+    pub(crate) fn standalone_if_made(&self) -> Option<&Arc<Outlet>> {
+        self.standalone.get()
+    }
+}
+
+/// Why a call was not registered.
+pub(crate) enum AddCall {
+    /// A call of that id runs in this session.
+    Duplicate,
+    /// The session runs as many calls as it may.
+    TooMany,
+}
+
+/// Keeps a session alive while it exists.
+pub(crate) struct InUse {
+    session: Arc<Session>,
+    core: Arc<Core>,
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.session.last_used.store(self.core.now().0, Ordering::Relaxed);
+        self.session.active.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Display for Session {
+    /// A short hash: a session id in a log would be a key in a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", crate::random::short_hash(self.id.as_bytes()))
+    }
+}

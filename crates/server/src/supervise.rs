@@ -1,0 +1,160 @@
+//! Running a call: the first poll in the connection's task, the rest in a task of its own.
+
+use crate::{
+    Call,
+    call::{CallState, CancelReason},
+    handler::BoxFuture,
+    session::AddCall,
+};
+use bowline_proto::jsonrpc::{ErrorObject, Reply};
+use std::{
+    any::Any,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+/// Starts a call. When it does not end at once, it goes on in a task that nothing but the call's own limits ends.
+///
+/// # Errors
+/// Why the call is not run at all; its handler was not asked.
+pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
+    let core = call.core.clone();
+    let session = call.session.clone();
+    session.check_call(call.id(), core.options.max_calls_per_session)?;
+    let handler = AssertUnwindSafe(|| core.handler.call(Call(call.clone())));
+    let mut work = match catch_unwind(handler) {
+        Ok(future) => Isolated(future),
+        Err(panic) => {
+            finish(call, Some(panicked(call, &*panic)));
+            return Ok(());
+        }
+    };
+    // Most handlers end here, without a task and without being registered anywhere.
+    if let Poll::Ready(outcome) = Pin::new(&mut work).poll(&mut Context::from_waker(Waker::noop())) {
+        finish(call, Some(settle(call, outcome)));
+        return Ok(());
+    }
+    session.add_call(call);
+    core.metrics.calls.up();
+    tokio::spawn(supervise(call.clone(), work));
+    Ok(())
+}
+
+async fn supervise(call: Arc<CallState>, mut work: Isolated) {
+    let core = call.core.clone();
+    let _in_use = call.session.use_now(&core);
+    let reply = tokio::select! {
+        biased;
+        outcome = &mut work => Some(settle(&call, outcome)),
+        () = watch_limits(&call) => None,
+    };
+    if reply.is_none() {
+        // The caller is answered now; the handler may still put things in order.
+        let reason = call.cancelled().await;
+        core.metrics.calls_cancelled.up();
+        tracing::debug!(session = %call.session, ?reason, "a call was cancelled");
+        finish(&call, said_to_caller(&call, reason));
+        let _ = tokio::time::timeout(core.options.cancel_grace, &mut work).await;
+    } else {
+        finish(&call, reply);
+    }
+    call.session.remove_call(&call);
+    core.metrics.calls.down();
+}
+
+/// Returns when the call is to be cancelled: by somebody, or because it ran into a limit.
+async fn watch_limits(call: &CallState) {
+    let options = &call.core.options;
+    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let deadline = call.started.0.saturating_add(millis(options.call_timeout));
+    loop {
+        let now = call.core.now().0;
+        if now >= deadline {
+            call.core.metrics.calls_timed_out.up();
+            call.cancel(CancelReason::TimedOut);
+            return;
+        }
+        // Looked at only as often as it can become true: a call that is read costs one timer in `abandon_after`.
+        let abandon_after = millis(options.abandon_after);
+        let unread = call.exchange.unread_since().map_or(0, |since| now.saturating_sub(since.0));
+        if unread >= abandon_after {
+            call.core.metrics.calls_abandoned.up();
+            call.cancel(CancelReason::Abandoned);
+            return;
+        }
+        let pause = (abandon_after - unread).min(deadline - now);
+        tokio::select! {
+            _ = call.cancelled() => return,
+            () = tokio::time::sleep(Duration::from_millis(pause)) => {}
+        }
+    }
+}
+
+/// What a caller is told of a call that was cancelled: nothing where it asked for that itself.
+fn said_to_caller(call: &CallState, reason: CancelReason) -> Option<Reply> {
+    let method = &call.request_method();
+    let error = match reason {
+        CancelReason::Client | CancelReason::SessionEnded | CancelReason::Disconnected => return None,
+        CancelReason::TimedOut => ErrorObject::outcome_unknown(
+            "timeout",
+            format!(
+                "{method} did not end within {:?}, the server's limit for a call",
+                call.core.options.call_timeout
+            ),
+        ),
+        CancelReason::Abandoned => ErrorObject::outcome_unknown(
+            "abandoned",
+            format!(
+                "nobody asked for the result of {method} for {:?}; it was cancelled",
+                call.core.options.abandon_after
+            ),
+        ),
+        CancelReason::Draining => ErrorObject::outcome_unknown(
+            "draining",
+            format!("the server is shutting down and {method} did not end in time"),
+        ),
+    };
+    Some(error.into())
+}
+
+fn finish(call: &Arc<CallState>, reply: Option<Reply>) {
+    if let Some(Reply::Result(_)) = &reply {
+        call.session.observe(&call.core, call.request_method(), call.request_params());
+    }
+    call.exchange.answer(reply.map(|reply| (call.id(), reply.to_bytes(call.id()))));
+}
+
+fn settle(call: &CallState, outcome: Result<Reply, Box<dyn Any + Send>>) -> Reply {
+    outcome.unwrap_or_else(|panic| panicked(call, &*panic))
+}
+
+fn panicked(call: &CallState, panic: &(dyn Any + Send)) -> Reply {
+    call.core.metrics.panics.up();
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    tracing::error!(session = %call.session, method = %call.request_method(), panic = %text, "a handler panicked");
+    // The text of a panic may hold anything; it stays in the server's log.
+    ErrorObject::outcome_unknown("panic", "the server failed while it worked on this request").into()
+}
+
+/// A handler's future that cannot take its caller down.
+struct Isolated(BoxFuture<Reply>);
+
+impl Future for Isolated {
+    type Output = Result<Reply, Box<dyn Any + Send>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {
+            Ok(Poll::Ready(reply)) => Poll::Ready(Ok(reply)),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    }
+}
