@@ -37,7 +37,7 @@ pub(crate) async fn answer(
         Post::Initialize(request) => initialize(core, caller, request).await,
         Post::Session(post) => in_session(core, caller, post).await,
         Post::Stateless(post) => {
-            let session = Arc::new(Session::binding(core, post.revision, caller.principal.clone()));
+            let session = Arc::new(Session::binding(core, post.revision, caller.principal.as_deref()));
             messages(core, &session, post.body).await
         }
     }
@@ -58,7 +58,9 @@ async fn initialize(
     let params = request.params.unwrap_or_else(Raw::empty_object);
     let stateless = core.is_stateless();
     let session = if stateless {
-        Arc::new(Session::binding(core, revision, caller.principal.clone()).with_initialize(params.clone()))
+        Arc::new(
+            Session::binding(core, revision, caller.principal.as_deref()).with_initialize(params.clone()),
+        )
     } else {
         if !core.sessions.reserve(core.options.max_sessions) {
             core.metrics.sessions_refused.up();
@@ -73,7 +75,7 @@ async fn initialize(
             subscriptions: BTreeSet::new(),
             standalone: random::stream_id(),
         };
-        Arc::new(Session::new(core, random::session_id(), NOT_STORED, record))
+        Arc::new(Session::new(core, &random::session_id(), NOT_STORED, record))
     };
     let mut offered = Offered { core, session: &session, kept: false };
     let asked = core.handler.initialize(Hello { peer: Peer::new(core, &session), params, revision });
