@@ -192,7 +192,7 @@ async fn resume_stream(
 fn error_event(
     codec: &CursorCodec,
     cursor: Option<Cursor>,
-    id: Option<RequestId>,
+    id: Option<&RequestId>,
     error: ErrorObject,
 ) -> Body {
     let mut out = BytesMut::new();
