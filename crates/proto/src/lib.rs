@@ -5,7 +5,11 @@
 //!
 //! - [`jsonrpc`]: one parse of an envelope, parameters and results kept as raw JSON
 //! - [`revision`]: the dated protocol revisions and what each one has
+//! - [`legacy`]: the two halves of a stream (a writer, and a reader for each connection), and how long clients wait
+//! - [`time`]: points in time, as arguments
 
 pub mod cursor;
 pub mod jsonrpc;
+pub mod legacy;
 pub mod revision;
+pub mod time;
