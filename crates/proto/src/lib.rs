@@ -6,8 +6,10 @@
 //! - [`jsonrpc`]: one parse of an envelope, parameters and results kept as raw JSON
 //! - [`revision`]: the dated protocol revisions and what each one has
 //! - [`legacy`]: the two halves of a stream (a writer, and a reader for each connection), and how long clients wait
+//! - [`client`]: what a client does when a stream ends before its response
 //! - [`time`]: points in time, as arguments
 
+pub mod client;
 pub mod cursor;
 pub mod jsonrpc;
 pub mod legacy;
