@@ -133,7 +133,7 @@ impl CallStream {
         }
         let first = std::mem::take(&mut self.may_repeat);
         let fresh = id.is_some() && id != self.cursor.as_deref();
-        if first && data.is_some() && id.is_some() && !fresh {
+        if first && id.is_some() && !fresh && data.is_some_and(|data| !self.is_response(data)) {
             return;
         }
         if let Some(id) = id {
@@ -195,11 +195,26 @@ impl CallStream {
     }
 
     fn deliver_one(&mut self, text: Bytes, message: Result<Message, ParseError>) {
-        let answers = matches!(&message, Ok(Message::Response(response)) if response.id == self.request);
+        let answers = message.as_ref().is_ok_and(|message| self.answers(message));
         self.actions.push_back(Action::Deliver { text, message });
         if answers {
             self.phase = Phase::Over;
             self.actions.push_back(Action::Done);
+        }
+    }
+
+    fn answers(&self, message: &Message) -> bool {
+        matches!(message, Message::Response(response) if response.id == self.request)
+    }
+
+    /// Whether this is the response. It was not delivered before, or the call would be over: servers that give every event
+    /// the same id get their response across too.
+    fn is_response(&self, data: &str) -> bool {
+        let body = parse(Bytes::copy_from_slice(data.as_bytes()));
+        match body {
+            Ok(Body::Single(message)) => self.answers(&message),
+            Ok(Body::Batch(messages)) => messages.iter().flatten().any(|message| self.answers(message)),
+            Err(_) => false,
         }
     }
 

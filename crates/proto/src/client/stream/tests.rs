@@ -117,6 +117,16 @@ fn a_repeat_of_the_presented_event_is_not_delivered_again() {
 }
 
 #[test]
+fn a_response_is_taken_even_under_an_id_that_was_used_before() {
+    let mut stream = streaming();
+    stream.on_event(Some("same"), Some(PROGRESS), None);
+    stream.on_end(Millis(0), StreamEnd::Error, 0);
+    stream.on_status(Millis(9), 200, None, 0);
+    stream.on_event(Some("same"), Some(RESPONSE), None);
+    assert_eq!(actions(&mut stream), [PROGRESS, "GET same at 100", RESPONSE, "done"]);
+}
+
+#[test]
 fn what_a_status_means_for_a_resume() {
     let cases = [
         (204, "NothingLeft may_have_run=true"),
