@@ -50,6 +50,7 @@ struct Hand {
 
 #[derive(Debug)]
 struct Connection {
+    generation: u64,
     reader: Reader,
     read: Option<(Millis, u64)>,
     transit: String,
@@ -327,6 +328,7 @@ impl World {
             reader.on_close_requested(self.now, Close::Budget);
         }
         self.connections.push(Connection {
+            generation: start.generation,
             reader,
             read: None,
             transit: String::new(),
@@ -355,7 +357,12 @@ impl World {
                 generation: self.log.generation,
                 asking,
             };
+            let open = connection.reader.end().is_none();
             connection.reader.on_page(self.now, facts);
+            if open && connection.generation < self.log.generation {
+                assert_eq!(connection.reader.poll_frame(), None, "two connections read the stream");
+                assert_eq!(connection.reader.end(), Some(End::Displaced));
+            }
         }
     }
 
