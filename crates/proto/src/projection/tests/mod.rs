@@ -3,6 +3,7 @@
 mod properties;
 mod requests;
 mod results;
+mod tables;
 
 use super::*;
 
