@@ -3,7 +3,7 @@
 //! The author of a message (a handler, an upstream behind a gateway, a client in front of one) speaks some revision; the
 //! receiver negotiated another. These functions take what the receiver's revision does not define out of the message, or
 //! give it the nearest form that it does define (SEMANTICS 2, last paragraph). Which side the receiver is on follows from
-//! the method, so both directions of a gateway use the same four functions.
+//! the method, so both directions of a gateway use the same functions.
 //!
 //! - What the receiver's revision has passes untouched, to the byte: an object is written again only where a member of it
 //!   had to change, and then its other members keep their text (digits, order, escapes).
@@ -75,7 +75,7 @@ pub(crate) use part::{Held, Part};
 pub(crate) use walk::is_empty;
 
 use crate::{
-    jsonrpc::{ErrorObject, Notification, Raw},
+    jsonrpc::{ErrorObject, Notification, Raw, Reply},
     revision::Revision,
 };
 
@@ -113,6 +113,16 @@ pub fn project_result(revision: Revision, method: &str, result: Raw) -> Raw {
 #[must_use]
 pub fn project_error(revision: Revision, error: Raw) -> Raw {
     walk::fit(revision, Part::Error, error)
+}
+
+/// What came of the request `method`, made fit for a receiver that speaks `revision`: [`project_result`] or
+/// [`project_error`].
+#[must_use]
+pub fn project_reply(revision: Revision, method: &str, reply: Reply) -> Reply {
+    match reply {
+        Reply::Result(result) => Reply::Result(project_result(revision, method, result)),
+        Reply::Error(error) => Reply::Error(project_error(revision, error)),
+    }
 }
 
 /// A notification, made fit for a receiver that speaks `revision`; `None` where it cannot be said in that revision.
