@@ -14,6 +14,7 @@ mod backend;
 mod error;
 mod future;
 mod mailbox;
+mod memory;
 mod session;
 mod stream;
 mod wake;
@@ -22,6 +23,7 @@ pub use backend::{BackendId, BackendRegistry, BackendState};
 pub use error::{CreateError, ReadError, Unavailable, UpdateError, WriteError};
 pub use future::StoreFuture;
 pub use mailbox::{Letter, Mailbox};
+pub use memory::{MemoryLimits, MemoryStats, MemoryStore, Swept};
 pub use session::{SessionLookup, SessionRecord, SessionStore, Version};
 pub use stream::{
     Appended, Attachment, Event, EventClass, NewStream, Page, ReadLimit, StreamKind, StreamLog, WriteAt,

@@ -1,0 +1,239 @@
+//! One stream: its events, its writer's epoch, its seal, its reader.
+
+use super::MemoryLimits;
+use crate::{
+    Attachment, BackendId, EventClass, NewStream, Page, ReadError, ReadLimit, StreamKind, WriteAt, WriteError,
+};
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// A stream in memory. It knows neither time nor the bounds of the whole store.
+///
+/// The session and the request id of [`NewStream`] are not kept: nothing reads them back.
+#[derive(Debug)]
+pub(super) struct Log {
+    events: VecDeque<Bytes>,
+    /// The offset before the first of `events`.
+    dropped: u64,
+    epoch: u64,
+    /// The first offset that `epoch` may have written: only what is not before it can be a retry.
+    epoch_start: u64,
+    owner: BackendId,
+    generation: u64,
+    delivered: u64,
+    max_events: u64,
+    max_bytes: u64,
+    /// Bytes of payload in `events`.
+    bytes: u64,
+    /// Its number in the order of seals; 0 while it is open.
+    seal_number: u64,
+    kind: StreamKind,
+    /// Whether it was sealed without a last message.
+    cancelled: bool,
+}
+
+/// Where a write belongs that nothing speaks against.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Next,
+    Again,
+}
+
+/// What became free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Freed {
+    pub(super) events: u64,
+    pub(super) payload: u64,
+}
+
+impl Freed {
+    /// In bytes as [`MemoryLimits::bytes`] counts them.
+    pub(super) const fn cost(self) -> u64 {
+        self.payload + self.events * MemoryLimits::EVENT_OVERHEAD
+    }
+}
+
+impl Log {
+    pub(super) const fn new(stream: &NewStream) -> Self {
+        Self {
+            events: VecDeque::new(),
+            dropped: 0,
+            epoch: stream.epoch,
+            epoch_start: 1,
+            owner: stream.owner,
+            generation: 0,
+            delivered: 0,
+            max_events: stream.max_events,
+            max_bytes: stream.max_bytes,
+            bytes: 0,
+            seal_number: 0,
+            kind: stream.kind,
+            cancelled: false,
+        }
+    }
+
+    pub(super) fn tail(&self) -> u64 {
+        self.dropped + self.events.len() as u64
+    }
+
+    pub(super) const fn seal_number(&self) -> u64 {
+        self.seal_number
+    }
+
+    pub(super) const fn is_sealed(&self) -> bool {
+        self.seal_number != 0
+    }
+
+    /// All that it holds.
+    pub(super) fn held(&self) -> Freed {
+        Freed { events: self.events.len() as u64, payload: self.bytes }
+    }
+
+    /// Where an append belongs.
+    pub(super) fn place_append(&self, at: WriteAt) -> Result<Place, WriteError> {
+        self.fence(at)?;
+        if self.is_sealed() {
+            return Err(WriteError::Sealed);
+        }
+        let tail = self.tail();
+        if at.offset == tail + 1 {
+            Ok(Place::Next)
+        } else if at.epoch == self.epoch && (self.epoch_start..=tail).contains(&at.offset) {
+            Ok(Place::Again)
+        } else {
+            Err(WriteError::OutOfOrder { tail })
+        }
+    }
+
+    /// Where a seal belongs.
+    pub(super) fn place_seal(&self, at: WriteAt) -> Result<Place, WriteError> {
+        self.fence(at)?;
+        let tail = self.tail();
+        if self.is_sealed() {
+            let sealed_at = tail + u64::from(self.cancelled);
+            let same = at.epoch == self.epoch && at.offset == sealed_at;
+            return if same { Ok(Place::Again) } else { Err(WriteError::Sealed) };
+        }
+        if at.offset == tail + 1 { Ok(Place::Next) } else { Err(WriteError::OutOfOrder { tail }) }
+    }
+
+    const fn fence(&self, at: WriteAt) -> Result<(), WriteError> {
+        if at.epoch < self.epoch { Err(WriteError::Fenced { epoch: self.epoch }) } else { Ok(()) }
+    }
+
+    /// What has to be dropped so that an event of `len` bytes fits the stream's own bounds.
+    pub(super) fn room_for(&self, len: u64, class: EventClass) -> Result<Freed, WriteError> {
+        let mut freed = Freed::default();
+        if self.kind == StreamKind::Standalone {
+            for event in &self.events {
+                if self.refusal(len, freed).is_none() {
+                    break;
+                }
+                freed.events += 1;
+                freed.payload += event.len() as u64;
+            }
+        }
+        match (self.refusal(len, freed), class) {
+            (Some(refusal), EventClass::Droppable) => Err(refusal),
+            _ => Ok(freed),
+        }
+    }
+
+    fn refusal(&self, len: u64, freed: Freed) -> Option<WriteError> {
+        if self.events.len() as u64 - freed.events >= self.max_events {
+            Some(WriteError::Full { what: "events of one stream", limit: self.max_events })
+        } else if self.bytes - freed.payload + len > self.max_bytes {
+            Some(WriteError::Full { what: "bytes of one stream", limit: self.max_bytes })
+        } else {
+            None
+        }
+    }
+
+    /// Drops the oldest `count` events.
+    pub(super) fn drop_oldest(&mut self, count: u64) -> Freed {
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.events.len());
+        let payload = self.events.drain(..count).map(|event| event.len() as u64).sum();
+        self.dropped += count as u64;
+        self.bytes -= payload;
+        if self.events.capacity() > 4 + 2 * self.events.len() {
+            self.events.shrink_to_fit();
+        }
+        Freed { events: count as u64, payload }
+    }
+
+    /// Drops the events up to `offset`.
+    pub(super) fn trim(&mut self, offset: u64) -> Freed {
+        self.drop_oldest(offset.saturating_sub(self.dropped))
+    }
+
+    /// Appends at a place that was found to be the next one.
+    pub(super) fn push(&mut self, epoch: u64, payload: Bytes) {
+        self.take_over(epoch);
+        if self.events.len() == self.events.capacity() {
+            // Most calls say little: grow by one at first, by half later.
+            self.events.reserve_exact((self.events.len() / 2).max(1));
+        }
+        self.bytes += payload.len() as u64;
+        self.events.push_back(payload);
+    }
+
+    /// Closes the stream; the last message, if any, was pushed before.
+    pub(super) fn close(&mut self, epoch: u64, cancelled: bool, seal_number: u64) {
+        self.take_over(epoch);
+        self.cancelled = cancelled;
+        self.seal_number = seal_number;
+        self.events.shrink_to_fit();
+    }
+
+    fn take_over(&mut self, epoch: u64) {
+        if epoch > self.epoch {
+            self.epoch = epoch;
+            self.epoch_start = self.tail() + 1;
+        }
+    }
+
+    pub(super) fn read_after(&self, after: u64, limit: ReadLimit) -> Result<Page, ReadError> {
+        let tail = self.tail();
+        if after > tail {
+            return Err(ReadError::Lost { tail });
+        }
+        if after < self.dropped {
+            return Err(ReadError::Evicted { oldest: self.dropped + 1 });
+        }
+        let start = usize::try_from(after - self.dropped).unwrap_or(usize::MAX);
+        let mut bytes = 0_usize;
+        let count = self
+            .events
+            .range(start..)
+            .enumerate()
+            .take_while(|(index, event)| {
+                bytes = bytes.saturating_add(event.len());
+                *index == 0 || (*index < limit.events && bytes <= limit.bytes)
+            })
+            .count();
+        Ok(Page {
+            events: self.events.range(start..start + count).cloned().collect(),
+            tail,
+            sealed: self.is_sealed(),
+            epoch: self.epoch,
+            owner: self.owner,
+            generation: self.generation,
+        })
+    }
+
+    pub(super) const fn attach(&mut self) -> Attachment {
+        self.generation += 1;
+        Attachment { generation: self.generation, delivered: self.delivered }
+    }
+
+    pub(super) fn note_delivered(&mut self, generation: u64, offset: u64) {
+        if generation == self.generation {
+            self.delivered = self.delivered.max(offset.min(self.tail()));
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.events.capacity()
+    }
+}

@@ -1,0 +1,197 @@
+//! The store that keeps everything in the memory of one process.
+//!
+//! Every answer is there at once: nothing waits, nothing is spawned, and a stream, a session, a box is data and nothing
+//! else. Time to live is kept lazily (what is past its time reads as gone) and freed by [`MemoryStore::sweep`].
+
+mod expiring;
+mod leases;
+mod limits;
+mod log;
+mod mailboxes;
+mod order;
+mod sessions;
+mod stats;
+mod streams;
+mod waiters;
+
+pub use limits::MemoryLimits;
+pub use stats::{MemoryStats, Swept};
+
+use crate::BackendId;
+use bowline_proto::cursor::StreamId;
+use expiring::{Epoch, Expiring, Popped};
+use log::Log;
+use mailboxes::LetterBox;
+use order::Order;
+use parking_lot::{Mutex, MutexGuard};
+use sessions::Entry;
+use stats::Counts;
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+use waiters::Waiter;
+
+/// How many shards there are: a power of two, well above the number of cores, so that two callers seldom meet.
+const SHARDS: usize = 64;
+
+/// How much a write that found no room may sweep before it is refused.
+const SWEEP_FOR_ROOM: usize = 1_024;
+
+/// Keeps everything in memory, within [`MemoryLimits`]. Clones share one store.
+///
+/// - One lock is held at a time per call, for one of 64 shards, and never while waiting.
+/// - A payload is kept once and shared with its readers. Hand over payloads that are buffers of their own: a slice of a
+///   large buffer keeps all of that buffer.
+/// - At a bound, sealed streams go before anything that is still open; [`MemoryStats`] counts them.
+/// - Call [`sweep`](Self::sweep) every second or so. Without it nothing is wrong, but memory is freed only under pressure.
+///
+/// A full mailbox is reported as [`Unavailable`](crate::Unavailable), with the bound that was met in its text: the client may try again.
+#[derive(Clone)]
+pub struct MemoryStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shards: Box<[Mutex<Shard>]>,
+    leases: Mutex<Expiring<BackendId, bool>>,
+    /// Sealed streams, the oldest seal first.
+    seals: Order<StreamId>,
+    /// Tombstones, the oldest first.
+    graves: Order<Arc<str>>,
+    limits: MemoryLimits,
+    counts: Counts,
+    epoch: Epoch,
+    /// Where the next sweep starts, so that a small budget reaches every shard in time.
+    next_sweep: AtomicUsize,
+}
+
+struct Shard {
+    streams: Expiring<StreamId, Log>,
+    sessions: Expiring<Arc<str>, Entry>,
+    mailboxes: Expiring<StreamId, LetterBox>,
+    /// Only streams that somebody waits for.
+    waiters: HashMap<StreamId, Waiter>,
+}
+
+impl MemoryStore {
+    /// An empty store. Its time is `tokio::time`, so it follows a paused clock.
+    #[must_use]
+    pub fn new(limits: MemoryLimits) -> Self {
+        let shards = (0..SHARDS)
+            .map(|_| {
+                Mutex::new(Shard {
+                    streams: Expiring::new(),
+                    sessions: Expiring::new(),
+                    mailboxes: Expiring::new(),
+                    waiters: HashMap::new(),
+                })
+            })
+            .collect();
+        Self {
+            inner: Arc::new(Inner {
+                shards,
+                leases: Mutex::new(Expiring::new()),
+                seals: Order::new(),
+                graves: Order::new(),
+                limits,
+                counts: Counts::default(),
+                epoch: Epoch::start(),
+                next_sweep: AtomicUsize::new(0),
+            }),
+        }
+    }
+
+    /// Frees what is past its time, at most `budget` entries of it. Costs as much as it frees, not as much as there is.
+    pub fn sweep(&self, budget: usize) -> Swept {
+        self.inner.sweep(budget)
+    }
+
+    /// What is held, and what became of the rest.
+    #[must_use]
+    pub fn stats(&self) -> MemoryStats {
+        self.inner.counts.stats()
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new(MemoryLimits::default())
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    fn shard(&self, stream: StreamId) -> MutexGuard<'_, Shard> {
+        self.shard_of(stream.as_bytes())
+    }
+
+    /// The shard of a key. Keys are made by servers at random, so all of their bytes may speak.
+    fn shard_of(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
+        let hash = key.iter().fold(0_usize, |hash, byte| hash.rotate_left(5) ^ usize::from(*byte));
+        let folded = hash ^ (hash >> 6) ^ (hash >> 12) ^ (hash >> 24);
+        self.shards[folded % SHARDS].lock()
+    }
+
+    /// Makes some room, by what nobody needs any more. Returns whether there was any such thing.
+    fn make_room(&self) -> bool {
+        self.evict_oldest_seal() || self.sweep(SWEEP_FOR_ROOM).total() > 0
+    }
+
+    fn sweep(&self, budget: usize) -> Swept {
+        let now = self.epoch.now();
+        let mut swept = Swept::default();
+        let mut left = budget;
+        let start = self.next_sweep.fetch_add(1, Relaxed);
+        for index in 0..SHARDS {
+            let mut guard = self.shards[start.wrapping_add(index) % SHARDS].lock();
+            let shard = &mut *guard;
+            let wakers = self.sweep_streams(shard, now, &mut left, &mut swept);
+            drain(&mut shard.sessions, now, &mut left, |_, entry| {
+                match entry {
+                    Entry::Live(..) => swept.sessions += 1,
+                    Entry::Ended(_) => swept.tombstones += 1,
+                }
+                self.forget_session(&entry);
+            });
+            drain(&mut shard.mailboxes, now, &mut left, |_, letters| {
+                swept.mailboxes += 1;
+                self.forget_letters(&letters);
+            });
+            drop(guard);
+            wakers.iter().for_each(waiters::wake);
+        }
+        drain(&mut self.leases.lock(), now, &mut left, |_, _| swept.leases += 1);
+        swept.more = left == 0;
+        swept
+    }
+}
+
+/// Frees what ended of one map, as long as something of the budget is left.
+fn drain<K: Clone + Eq + std::hash::Hash + Ord, V>(
+    map: &mut Expiring<K, V>,
+    now: expiring::Millis,
+    left: &mut usize,
+    mut freed: impl FnMut(K, V),
+) {
+    while *left > 0 {
+        match map.pop(now) {
+            Popped::Ended(key, value) => freed(key, value),
+            Popped::Requeued => {}
+            Popped::Nothing => break,
+        }
+        *left -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;
