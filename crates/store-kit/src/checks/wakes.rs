@@ -52,6 +52,15 @@ pub(super) async fn a_reader_that_only_reads_gets_everything(kit: &Kit<'_>) -> R
 }
 
 pub(super) async fn a_reader_that_subscribes_first_misses_nothing(kit: &Kit<'_>) -> Result<(), String> {
+    // The narrowest place first: what comes after the read and before the wait.
+    let id = kit.call().await?;
+    let mut wakeups = kit.store.subscribe(id);
+    for offset in 1..=3 {
+        let page = value!(kit.read(id, offset - 1).await, "reading");
+        expect_eq!(page.events.len(), 0, "what is new before it was appended");
+        expect!(kit.store.append(at(id, 1, offset), kept("x")).await, Ok(Appended::New), "appending");
+        expect_woken(std::slice::from_mut(&mut wakeups), "an append between a read and the wait").await?;
+    }
     let id = kit.call().await?;
     let mut wakeups = kit.store.subscribe(id);
     let writer = write(Arc::clone(&kit.store), id);

@@ -21,7 +21,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { cases: 192, operations: 80, seed: *b"bowline-store-kit: the sequences" }
+        Self { cases: 256, operations: 100, seed: *b"bowline-store-kit: the sequences" }
     }
 }
 

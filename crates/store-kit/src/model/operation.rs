@@ -13,7 +13,7 @@ pub(super) enum Operation {
     Create { stream: usize, standalone: bool, epoch: u64, max_events: u64, units: u32 },
     Append { stream: usize, epoch: u64, ahead: i64, kept: bool },
     Seal { stream: usize, epoch: u64, ahead: i64, cancelled: bool, units: u32 },
-    Read { stream: usize, behind: i64, events: usize },
+    Read { stream: usize, behind: i64, events: usize, bytes: usize },
     Attach { stream: usize },
     Delivered { stream: usize, older: u64, behind: i64 },
     Trim { stream: usize, behind: i64 },
@@ -48,22 +48,22 @@ fn operation() -> impl Strategy<Value = Operation> {
     let epoch = || prop_oneof![6 => Just(1_u64), 4 => Just(2), 1 => Just(3)];
     let ahead = || prop_oneof![10 => Just(1_i64), 2 => Just(0), 1 => -2..0_i64, 1 => 2..4_i64];
     let streams = prop_oneof![
-        4 => (stream(), any::<bool>(), 1..=2_u64, prop_oneof![Just(3_u64), Just(1_000)], life()).prop_map(
-            |(stream, standalone, epoch, max_events, units)| Operation::Create {
-                stream, standalone, epoch, max_events, units,
-            }),
-        14 => (stream(), epoch(), ahead(), any::<bool>())
-            .prop_map(|(stream, epoch, ahead, kept)| Operation::Append { stream, epoch, ahead, kept }),
-        2 => (stream(), epoch(), ahead(), any::<bool>(), life()).prop_map(
-            |(stream, epoch, ahead, cancelled, units)| Operation::Seal { stream, epoch, ahead, cancelled, units }),
-        8 => (stream(), -1..6_i64, 1..4_usize)
-            .prop_map(|(stream, behind, events)| Operation::Read { stream, behind, events }),
-        2 => stream().prop_map(|stream| Operation::Attach { stream }),
-        2 => (stream(), 0..2_u64, 0..3_i64)
-            .prop_map(|(stream, older, behind)| Operation::Delivered { stream, older, behind }),
-        2 => (stream(), -1..4_i64).prop_map(|(stream, behind)| Operation::Trim { stream, behind }),
-        1 => stream().prop_map(|stream| Operation::Remove { stream }),
-    ];
+           4 => (stream(), any::<bool>(), 1..=2_u64, prop_oneof![Just(3_u64), Just(1_000)], life()).prop_map(
+               |(stream, standalone, epoch, max_events, units)| Operation::Create {
+                   stream, standalone, epoch, max_events, units,
+               }),
+           14 => (stream(), epoch(), ahead(), any::<bool>())
+               .prop_map(|(stream, epoch, ahead, kept)| Operation::Append { stream, epoch, ahead, kept }),
+           2 => (stream(), epoch(), ahead(), any::<bool>(), life()).prop_map(
+               |(stream, epoch, ahead, cancelled, units)| Operation::Seal { stream, epoch, ahead, cancelled, units }),
+           8 => (stream(), -1..6_i64, 1..4_usize, prop_oneof![Just(0_usize), Just(20), Just(1_000)])
+    .prop_map(|(stream, behind, events, bytes)| Operation::Read { stream, behind, events, bytes }),
+           5 => stream().prop_map(|stream| Operation::Attach { stream }),
+           4 => (stream(), 0..2_u64, 0..3_i64)
+               .prop_map(|(stream, older, behind)| Operation::Delivered { stream, older, behind }),
+           2 => (stream(), -1..4_i64).prop_map(|(stream, behind)| Operation::Trim { stream, behind }),
+           1 => stream().prop_map(|stream| Operation::Remove { stream }),
+       ];
     let mailboxes = prop_oneof![
         4 => (stream(), 0..4_u8).prop_map(|(stream, key)| Operation::PutLetter { stream, key }),
         3 => (stream(), 0..4_u64).prop_map(|(stream, after)| Operation::Letters { stream, after }),

@@ -191,11 +191,11 @@ impl Reference {
                 }
                 Ok(())
             }
-            Operation::Read { stream, behind, events } => {
+            Operation::Read { stream, behind, events, bytes } => {
                 let stream = &self.streams[stream];
                 let after = stream.log.as_ref().map_or(0, |log| log.behind(behind));
-                let limit = ReadLimit { events, bytes: 1 << 20 };
-                stream.compare_read(&store.read_after(stream.id, after, limit).await, after, events)
+                let limit = ReadLimit { events, bytes };
+                stream.compare_read(&store.read_after(stream.id, after, limit).await, after, limit)
             }
             Operation::Attach { stream } => {
                 let stream = &mut self.streams[stream];
@@ -423,7 +423,12 @@ impl Stream {
         }]
     }
 
-    fn compare_read(&self, answer: &Result<Page, ReadError>, after: u64, most: usize) -> Result<(), String> {
+    fn compare_read(
+        &self,
+        answer: &Result<Page, ReadError>,
+        after: u64,
+        limit: ReadLimit,
+    ) -> Result<(), String> {
         let Some(log) = &self.log else { return same(answer, &Err(ReadError::Gone)) };
         if after > log.tail() {
             return same(answer, &Err(ReadError::Lost { tail: log.tail() }));
@@ -439,8 +444,10 @@ impl Stream {
             .collect();
         // A page may be shorter than asked for, but not empty where there is something.
         let count = answer.as_ref().map_or(0, |page| page.events.len());
-        if count > most.min(rest.len()) || (count == 0 && !rest.is_empty()) {
-            return Err(format!("expected 1 to {most} events of {rest:?}, got {answer:?}"));
+        let size: usize = rest.iter().take(count).map(Bytes::len).sum();
+        let too_much = count > 1 && (count > limit.events || size > limit.bytes);
+        if too_much || count > rest.len() || (count == 0 && !rest.is_empty()) {
+            return Err(format!("expected some of {rest:?} within {limit:?}, got {answer:?}"));
         }
         let expected = Page {
             events: rest[..count].to_vec(),

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 /// What a store may do wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// None: the wrapper itself is right.
-    None,
+    /// Nothing: the wrapper itself is right.
+    Nothing,
     /// A second seal says that it won.
     SecondSealWins,
     /// A retried append is appended once more.
@@ -33,7 +33,7 @@ pub(crate) enum Fault {
     TailOfThePage,
     /// A page is cut to its bytes although that leaves it empty.
     EmptyPages,
-    /// A seal without a last message counts one all the same.
+    /// Nothing is trimmed.
     NoTrim,
     /// Sealed streams live as long as open ones.
     SealedLivesOn,
@@ -61,37 +61,8 @@ pub(crate) enum Fault {
     AnyGeneration,
     /// Nobody is woken.
     NoWakes,
-    /// Only what comes after the first read wakes: earlier subscribers miss it.
-    AttachDoesNotWake,
-}
-
-impl Fault {
-    pub(crate) const ALL: &[Self] = &[
-        Self::SecondSealWins,
-        Self::AppendTwice,
-        Self::NoFence,
-        Self::AnyEpochIsARetry,
-        Self::HoleAfterEviction,
-        Self::GoneReadsEmpty,
-        Self::LostReadsEmpty,
-        Self::TailOfThePage,
-        Self::EmptyPages,
-        Self::NoTrim,
-        Self::SealedLivesOn,
-        Self::GapsAreFilled,
-        Self::NoConflict,
-        Self::TombstoneResurrected,
-        Self::NoTombstone,
-        Self::LoadTouches,
-        Self::LettersTwice,
-        Self::LettersBackwards,
-        Self::LettersOnce,
-        Self::LeaseForEver,
-        Self::DrainingIsAlive,
-        Self::AnyGeneration,
-        Self::NoWakes,
-        Self::AttachDoesNotWake,
-    ];
+    /// A subscription takes effect a moment after it was made.
+    LateSubscription,
 }
 
 /// A memory store behind a wrapper with one fault.
@@ -256,7 +227,9 @@ impl SessionStore for Faulty {
             match self.store.update_session(&id, version, record.clone()).await {
                 Err(UpdateError::Conflict) if self.has(Fault::NoConflict) => {
                     match self.store.load_session(&id).await? {
-                        SessionLookup::Live(version, _) => self.store.update_session(&id, version, record).await,
+                        SessionLookup::Live(version, _) => {
+                            self.store.update_session(&id, version, record).await
+                        }
                         _ => Err(UpdateError::Gone),
                     }
                 }
@@ -345,6 +318,19 @@ impl WakeBus for Faulty {
         if self.has(Fault::NoWakes) {
             let (sender, receiver) = watch::channel(0);
             return Wakeups::new(receiver, Some(Box::new(sender)));
+        }
+        if self.has(Fault::LateSubscription) {
+            let (sender, receiver) = watch::channel(0);
+            let store = self.store.clone();
+            tokio::spawn(async move {
+                tokio::task::yield_now().await;
+                let mut wakeups = store.subscribe(stream);
+                while !sender.is_closed() {
+                    wakeups.changed().await;
+                    sender.send_modify(|version| *version += 1);
+                }
+            });
+            return Wakeups::new(receiver, None);
         }
         self.store.subscribe(stream)
     }
