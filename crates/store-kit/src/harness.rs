@@ -1,5 +1,6 @@
 //! What a store's author gives to the kit, and what the kit gives to its checks.
 
+use crate::model;
 use bowline_proto::{cursor::StreamId, jsonrpc::Raw, revision::Revision};
 use bowline_store::{
     BackendId, Event, EventClass, NewStream, Page, ReadError, ReadLimit, SessionRecord, Store, StreamKind,
@@ -85,6 +86,15 @@ pub trait Harness {
 
     /// How its time passes.
     fn clock(&self) -> &dyn Clock;
+
+    /// How much the model tries. By default less, and without expiry, where time has to be waited for.
+    fn model(&self) -> model::Config {
+        if self.clock().paused() {
+            model::Config::default()
+        } else {
+            model::Config { cases: 64, expiry: false, ..model::Config::default() }
+        }
+    }
 }
 
 /// Runs `body` against a freshly opened store, in a runtime of one thread.

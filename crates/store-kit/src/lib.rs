@@ -55,13 +55,13 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Runs every check and the model with its default configuration; returns all that was found.
+/// Runs every check and the model; returns all that was found.
 ///
 /// Builds a runtime of one thread for each check, so call it where none is running.
 pub fn run(harness: &impl Harness) -> Vec<Violation> {
     let mut violations: Vec<_> =
         checks::ALL.iter().filter_map(|check| run_check(harness, check).err()).collect();
-    violations.extend(model::run(harness, &model::Config::default()).err());
+    violations.extend(model::run(harness, &harness.model()).err());
     violations
 }
 

@@ -15,13 +15,15 @@ pub struct Config {
     pub cases: u32,
     /// The most operations in one sequence.
     pub operations: usize,
+    /// Whether time passes and things expire in a sequence. Only for a clock that takes no time to advance.
+    pub expiry: bool,
     /// Where the sequences come from: the same seed makes the same ones.
     pub seed: [u8; 32],
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { cases: 256, operations: 100, seed: *b"bowline-store-kit: the sequences" }
+        Self { cases: 256, operations: 100, expiry: true, seed: *b"bowline-store-kit: the sequences" }
     }
 }
 
@@ -37,7 +39,7 @@ pub fn run(harness: &impl Harness, config: &Config) -> Result<(), Violation> {
         ..test_runner::Config::default()
     };
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &config.seed);
-    let sequences = operation::sequences(config.operations);
+    let sequences = operation::sequences(config);
     TestRunner::new_with_rng(settings, rng)
         .run(&sequences, |operations| {
             harness::block_on(harness, async |kit| follow(&kit, &operations).await)

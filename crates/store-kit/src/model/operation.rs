@@ -1,5 +1,6 @@
 //! What the sequences are made of.
 
+use super::Config;
 use proptest::prelude::*;
 
 /// Streams, sessions and backends in a sequence; few, so that operations meet.
@@ -32,17 +33,19 @@ pub(super) enum Operation {
     Advance { units: u32 },
 }
 
-pub(super) fn sequences(most: usize) -> impl Strategy<Value = Vec<Operation>> {
-    prop::collection::vec(operation(), 1..=most)
+pub(super) fn sequences(config: &Config) -> impl Strategy<Value = Vec<Operation>> + use<> {
+    prop::collection::vec(operation(config.expiry), 1..=config.operations)
 }
 
 /// Lives are odd numbers of units, and time passes by even ones, so that nothing is ever looked at in the very moment in
 /// which it ends.
-fn life() -> impl Strategy<Value = u32> {
-    prop_oneof![1 => Just(3_u32), 1 => Just(7), 4 => Just(10_001)]
+fn life(expiry: bool) -> impl Strategy<Value = u32> {
+    let short = u32::from(expiry);
+    prop_oneof![short => Just(3_u32), short => Just(7), 4 => Just(10_001)]
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+fn operation(expiry: bool) -> impl Strategy<Value = Operation> {
+    let life = || life(expiry);
     let stream = || 0..STREAMS;
     // Two writers, and the odd third.
     let epoch = || prop_oneof![6 => Just(1_u64), 4 => Just(2), 1 => Just(3)];
@@ -93,6 +96,6 @@ fn operation() -> impl Strategy<Value = Operation> {
         4 => mailboxes,
         6 => sessions,
         2 => backends,
-        3 => prop_oneof![Just(2_u32), Just(4)].prop_map(|units| Operation::Advance { units }),
+        3 * u32::from(expiry) => prop_oneof![Just(2_u32), Just(4)].prop_map(|units| Operation::Advance { units }),
     ]
 }

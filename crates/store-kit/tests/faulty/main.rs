@@ -84,3 +84,12 @@ fn the_model_catches_them_too_and_shrinks() {
 fn the_wrapper_alone_conforms() {
     bowline_store_kit::assert_conforms(&WithFault(Fault::Nothing));
 }
+
+#[test]
+fn the_model_does_without_expiry() {
+    let config = model::Config { cases: 64, expiry: false, ..model::Config::default() };
+    model::run(&WithFault(Fault::Nothing), &config).expect("the wrapper alone conforms");
+    let caught =
+        model::run(&WithFault(Fault::AppendTwice), &config).expect_err("an append that is not idempotent");
+    assert!(!caught.what.contains("Advance"), "{caught}");
+}
