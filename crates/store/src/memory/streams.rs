@@ -76,6 +76,11 @@ impl StreamLog for MemoryStore {
         }
     }
 
+    fn housekeep(&self, budget: usize) {
+        // What is left when the budget is used up waits for the next second.
+        self.sweep(budget);
+    }
+
     fn keep(&self, stream: StreamId, ttl: Duration) {
         let now = self.inner.origin.now();
         let mut shard = self.inner.shard(stream);
