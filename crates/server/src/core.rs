@@ -28,7 +28,7 @@ pub(crate) struct Core {
     /// Whether `X-Forwarded-Host` stands for `Host`.
     pub(crate) trust_proxy: bool,
     pub(crate) options: Options,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) keyring: Keyring,
     pub(crate) backend: BackendId,
     pub(crate) sessions: Sessions,
@@ -53,7 +53,7 @@ impl Core {
             policy,
             trust_proxy,
             options,
-            metrics: Metrics::default(),
+            metrics: Arc::default(),
             keyring,
             backend: BackendId(random::word()),
             sessions: Sessions::default(),

@@ -94,6 +94,7 @@ async fn standalone(
         after: None,
         poll: 0,
         outlet: Some(outlet),
+        leaving: None,
     };
     match Connection::open(core, session, target).await {
         Ok(body) => Ok(events(core, body)),
@@ -130,13 +131,15 @@ async fn carry_out(
     match (decision, cursor) {
         (Resume::Refuse(refusal), _) => Err(refusal),
         (Resume::NothingLeft, _) => Ok(nothing()),
-        (Resume::ErrorEvent { id, error }, cursor) => Ok(events(core, error_event(codec, cursor, id, error))),
+        (Resume::ErrorEvent { id, error }, cursor) => {
+            Ok(events(core, error_event(codec, cursor, id.as_ref(), error)))
+        }
         (Resume::Hold, Some(cursor)) => Ok(events(core, hold(core, codec, cursor))),
         (Resume::Stream | Resume::StandaloneLost, Some(cursor)) => {
             let session = session.unwrap_or_else(|| {
                 // Without sessions a cursor says what a session would: who may read, and that the client polls.
                 let revision = revision.unwrap_or(bowline_proto::revision::Revision::NEWEST_LEGACY);
-                Arc::new(Session::binding(core, revision, principal.map(Into::into)))
+                Arc::new(Session::binding(core, revision, principal))
             });
             resume_stream(core, &session, cursor).await
         }
@@ -167,6 +170,7 @@ async fn resume_stream(
         after: Some(cursor.offset),
         poll: cursor.poll,
         outlet,
+        leaving: None,
     };
     match Connection::open(core, session, target).await {
         Ok(body) => Ok(events(core, body)),
@@ -176,7 +180,7 @@ async fn resume_stream(
             error_event(
                 &session.cursors,
                 Some(cursor),
-                request_id,
+                request_id.as_ref(),
                 ErrorObject::outcome_unknown(
                     "expired",
                     "the server no longer has the messages of this request",
@@ -190,11 +194,11 @@ async fn resume_stream(
 fn error_event(
     codec: &CursorCodec,
     cursor: Option<Cursor>,
-    id: Option<RequestId>,
+    id: Option<&RequestId>,
     error: ErrorObject,
 ) -> Body {
     let mut out = BytesMut::new();
-    let payload = error.to_response(id.as_ref());
+    let payload = error.to_response(id);
     match cursor {
         Some(mut cursor) => {
             cursor.poll = cursor.poll.saturating_add(1);
@@ -229,7 +233,7 @@ fn request_id(cursor: &Cursor) -> Option<RequestId> {
 pub(crate) fn resync_messages(session: &Session) -> Vec<Bytes> {
     let mut messages: Vec<Bytes> = session
         .advertised_lists()
-        .into_iter()
+        .iter()
         .map(|list| Notification::new(format!("notifications/{list}/list_changed"), None).to_bytes())
         .collect();
     for uri in &session.record().subscriptions {

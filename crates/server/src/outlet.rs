@@ -378,6 +378,7 @@ enum Next {
     Pause,
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "passed as a function to map")]
 fn outcome<T>(written: Result<T, WriteError>) -> Outcome {
     match written {
         Ok(_) => Outcome::Done,

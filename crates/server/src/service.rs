@@ -9,10 +9,17 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use http_body_util::BodyExt as _;
 use std::sync::Arc;
 
-/// Who is calling.
+/// Who is calling: one unambiguous text for each (issuer, subject) or static key, never a token. Sessions, cursors and mailboxes are
+/// bound to it.
+///
+/// A layer in front of the endpoint that authenticates puts it into the request's extensions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal(pub String);
+
+/// What is known of a caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// The name that sessions, cursors and mailboxes are bound to; `None` where no authentication is configured.
+    /// `None` where no authentication is configured.
     pub(crate) principal: Option<String>,
 }
 
@@ -49,7 +56,8 @@ async fn road<B: http_body::Body>(
         *response.headers_mut() = answer.headers;
         return Ok(response);
     }
-    let caller = Caller::default();
+    let caller =
+        Caller { principal: parts.extensions.get::<Principal>().map(|principal| principal.0.clone()) };
     negotiate(verb, &parts.headers)?;
     match verb {
         Verb::Post => {

@@ -1,6 +1,6 @@
 //! What this backend holds of a session beside its record: running calls, open questions, the standalone stream.
 
-use crate::{call::CallState, core::Core, outlet::Outlet};
+use crate::{Metrics, call::CallState, core::Core, outlet::Outlet};
 use bowline_proto::{
     cursor::{CursorCodec, RequestToken, RequestTokenCodec, Scope, StreamId},
     jsonrpc::{Raw, Reply, RequestId},
@@ -48,21 +48,31 @@ pub(crate) struct Session {
     /// The lists whose changes the server said it announces.
     lists: OnceLock<Vec<&'static str>>,
     ended: AtomicBool,
+    /// Where a binding is counted while it exists.
+    counted: Option<Arc<Metrics>>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(metrics) = &self.counted {
+            metrics.bindings.down();
+        }
+    }
 }
 
 impl Session {
     /// A session that will be, or is, in the store.
-    pub(crate) fn new(core: &Core, id: Box<str>, version: Version, record: SessionRecord) -> Self {
+    pub(crate) fn new(core: &Core, id: &str, version: Version, record: SessionRecord) -> Self {
         let principal = record.principal.clone();
-        let scope = Scope { session: Some(&id), principal: principal.as_deref() };
-        Self::scoped(core, scope, id.clone(), version, record)
+        let scope = Scope { session: Some(id), principal: principal.as_deref() };
+        Self::scoped(core, scope, id.into(), version, record)
     }
 
     /// What one request is bound to in the session mode `stateless`: a client that says nothing of itself. It is in no table
     /// and ends with the request.
-    pub(crate) fn binding(core: &Core, revision: Revision, principal: Option<String>) -> Self {
+    pub(crate) fn binding(core: &Core, revision: Revision, principal: Option<&str>) -> Self {
         let record = SessionRecord {
-            principal: principal.clone(),
+            principal: principal.map(Into::into),
             revision,
             initialize: Raw::empty_object(),
             initialized: true,
@@ -70,10 +80,12 @@ impl Session {
             subscriptions: BTreeSet::new(),
             standalone: StreamId::from_bytes([0; 16]),
         };
-        let scope = Scope { session: None, principal: principal.as_deref() };
+        let scope = Scope { session: None, principal };
         let mut session = Self::scoped(core, scope, Box::default(), Version(0), record);
         session.stateless = true;
         session.resumable = core.resumes_without_sessions();
+        core.metrics.bindings.up();
+        session.counted = Some(core.metrics.clone());
         session
     }
 
@@ -106,6 +118,7 @@ impl Session {
             last_touch: AtomicU64::new(now),
             lists: OnceLock::new(),
             ended: AtomicBool::new(false),
+            counted: None,
         }
     }
 

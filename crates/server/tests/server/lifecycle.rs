@@ -1,0 +1,195 @@
+//! SEMANTICS 6: cancelling, ending, leaving.
+
+use crate::client::Server;
+use bowline_server::{CancelReason, Options};
+use serde_json::json;
+use std::{sync::atomic::Ordering, time::Duration};
+use tokio::time::Instant;
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_ends_the_call_and_nothing_follows() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let mut answer = client.call("stubborn", json!({})).await;
+    assert!(answer.event().await.unwrap().is_priming());
+    let cancel =
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } });
+    assert_eq!(client.post(&cancel).await.status, 202);
+    assert_eq!(client.post(&cancel).await.status, 202);
+    assert_eq!(answer.event().await, None);
+    assert_eq!(*server.script.cancelled.lock(), [CancelReason::Client]);
+    assert_eq!(client.get(answer.last_id.as_deref()).await.status, 204);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(server.endpoint.metrics().calls.get(), 0, "a handler that does not stop is dropped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_during_the_hold_ends_the_answer() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let canceller = client.clone();
+    let cancelled = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let cancel =
+            json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } });
+        canceller.post(&cancel).await.status
+    });
+    let mut answer = client.call("stubborn", json!({})).await;
+    assert_eq!(cancelled.await.unwrap(), 202);
+    assert_eq!(answer.event().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn leaving_does_not_cancel_but_never_coming_back_does() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let mut answer = client.call("count", json!({ "then": 200 })).await;
+    let cursor = answer.event().await.unwrap().id;
+    drop(answer);
+    tokio::time::sleep(Duration::from_secs(199)).await;
+    let messages = client.get(cursor.as_deref()).await.messages().await;
+    assert_eq!(messages[0]["result"]["counted"], 0);
+
+    // Dropped during the hold: no id was told, and yet the call is not cancelled.
+    let left =
+        tokio::time::timeout(Duration::from_millis(500), client.call("count", json!({ "then": 10 }))).await;
+    assert!(left.is_err());
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    assert_eq!(server.script.finished.load(Ordering::SeqCst), 2);
+
+    let mut answer = client.call("stubborn", json!({})).await;
+    let cursor = answer.event().await.unwrap().id;
+    drop(answer);
+    tokio::time::sleep(Duration::from_secs(301)).await;
+    assert_eq!(*server.script.cancelled.lock(), [CancelReason::Abandoned]);
+    let messages = client.get(cursor.as_deref()).await.messages().await;
+    assert_eq!(messages[0]["error"]["data"], json!({ "reason": "abandoned", "outcome": "unknown" }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn polling_is_not_leaving() {
+    let mut options = Options::default();
+    options.abandon_after = Duration::from_secs(10);
+    let server = Server::with(options);
+    let mut client = server.client("2025-11-25").await;
+    let mut answer = client.call("gate", json!({})).await;
+    for _ in 0..10 {
+        answer.events().await;
+        tokio::time::sleep(Duration::from_secs(9)).await;
+        answer = client.get(answer.last_id.as_deref()).await;
+    }
+    server.script.gate.notify_one();
+    assert_eq!(answer.messages().await[0]["result"], "open");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_has_a_limit() {
+    let mut options = Options::default();
+    options.call_timeout = Duration::from_secs(100);
+    let server = Server::with(options);
+    let mut client = server.client("2025-06-18").await;
+    let began = Instant::now();
+    let messages = client.call("stubborn", json!({})).await.messages().await;
+    assert_eq!((Instant::now() - began).as_secs(), 100);
+    assert_eq!(messages[0]["error"]["data"]["reason"], "timeout");
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_ends_everything_of_the_session() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let other = server.client("2025-11-25").await;
+    let mut call = client.call("stubborn", json!({})).await;
+    call.event().await;
+    let mut standalone = client.get(None).await;
+    standalone.event().await;
+    assert_eq!(client.delete().await.status, 204);
+    assert_eq!(call.messages().await, [] as [serde_json::Value; 0]);
+    standalone.events().await;
+    assert_eq!(*server.script.cancelled.lock(), [CancelReason::SessionEnded]);
+    assert_eq!(server.script.ended.load(Ordering::SeqCst), 1);
+    assert_eq!(client.get(call.last_id.as_deref()).await.status, 404);
+    assert_eq!(client.get(None).await.status, 404);
+    assert_eq!(server.endpoint.metrics().sessions.get(), 1);
+    assert_eq!(other.clone().call("echo", json!({})).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_session_ends_and_a_used_one_does_not() {
+    let mut options = Options::default();
+    options.session_ttl = Duration::from_secs(60);
+    let server = Server::with(options);
+    let idle = server.client("2025-11-25").await;
+    let mut calling = server.client("2025-11-25").await;
+    let mut reading = server.client("2025-11-25").await;
+    let mut coming_back = server.client("2025-11-25").await;
+    let _call = calling.call("gate", json!({})).await;
+    let mut stream = reading.get(None).await;
+    stream.event().await;
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        assert_eq!(coming_back.call("echo", json!({})).await.status, 200);
+        // The GET is closed after its hold; the client comes back.
+        stream.events().await;
+        stream = reading.get(stream.last_id.as_deref()).await;
+    }
+    assert_eq!(idle.clone().call("echo", json!({})).await.status, 404);
+    assert_eq!(server.endpoint.metrics().sessions_expired.get(), 1);
+    assert_eq!(calling.call("echo", json!({})).await.status, 200);
+    assert_eq!(reading.call("echo", json!({})).await.status, 200);
+    assert_eq!(server.script.ended.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_closes_what_can_come_back_and_waits_for_results() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let mut old = server.client("2025-06-18").await;
+    let mut call = client.call("count", json!({ "then": 8 })).await;
+    call.event().await;
+    let mut in_place = old.call("count", json!({ "then": 6 })).await;
+    let mut standalone = client.get(None).await;
+    standalone.event().await;
+
+    let endpoint = server.endpoint.clone();
+    let began = Instant::now();
+    let drained = tokio::spawn(async move { endpoint.drain(Duration::from_secs(30)).await });
+    let parting = call.events().await;
+    assert!(parting.len() == 1 && parting[0].is_priming() && parting[0].retry.is_some(), "{parting:?}");
+    assert!(standalone.events().await.last().unwrap().retry.is_some());
+    assert_eq!((Instant::now() - began).as_secs(), 0);
+    let refused = crate::client::Client { session: None, ..client.clone() }
+        .post(&crate::client::initialize("2025-11-25"))
+        .await;
+    assert_eq!(refused.status, 503);
+    // Older revisions cannot be told to come back: they are answered where they are.
+    assert_eq!(in_place.messages().await.len(), 1);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(!drained.is_finished(), "a result waits for its client");
+    let messages = client.get(call.last_id.as_deref()).await.messages().await;
+    assert_eq!(messages[0]["result"]["counted"], 0);
+    drained.await.unwrap();
+    assert!((Instant::now() - began).as_secs() < 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_ends_and_says_so_to_what_runs_on() {
+    let server = Server::new();
+    let mut client = server.client("2025-06-18").await;
+    let mut call = client.call("stubborn", json!({})).await;
+    server.endpoint.drain(Duration::from_secs(30)).await;
+    let messages = call.messages().await;
+    assert_eq!(messages[0]["error"]["data"]["reason"], "draining");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_with_nothing_running_is_over_at_once() {
+    let server = Server::new();
+    let client = server.client("2025-11-25").await;
+    let mut standalone = client.get(None).await;
+    standalone.event().await;
+    let began = Instant::now();
+    server.endpoint.drain(Duration::from_secs(30)).await;
+    standalone.events().await;
+    assert!((Instant::now() - began).as_millis() < 100);
+}

@@ -1,0 +1,121 @@
+//! A handler whose calls do what their parameters say.
+
+use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply};
+use bowline_server::{BoxFuture, Call, CancelReason, Hello, Peer, RawHandler};
+use serde_json::{Value, json};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+/// What the script has seen.
+#[derive(Default)]
+pub(crate) struct Script {
+    pub(crate) calls: AtomicUsize,
+    pub(crate) finished: AtomicUsize,
+    pub(crate) ended: AtomicUsize,
+    pub(crate) notified: AtomicUsize,
+    pub(crate) cancelled: parking_lot::Mutex<Vec<CancelReason>>,
+    pub(crate) peers: parking_lot::Mutex<Vec<Peer>>,
+    /// Lets the calls of the method `gate` go on.
+    pub(crate) gate: Notify,
+}
+
+pub(crate) fn raw(value: &Value) -> Raw {
+    Raw::from_value(value).unwrap()
+}
+
+pub(crate) fn progress(token: &Value, n: u64) -> Notification {
+    Notification::new("notifications/progress", Some(raw(&json!({ "progressToken": token, "progress": n }))))
+}
+
+/// The script as a handler.
+pub(crate) struct Scripted(pub(crate) Arc<Script>);
+
+impl RawHandler for Scripted {
+    fn initialize(&self, hello: Hello) -> BoxFuture<Result<Raw, ErrorObject>> {
+        let script = self.0.clone();
+        Box::pin(async move {
+            if let Some(pause) = hello.params.member("pause") {
+                tokio::time::sleep(Duration::from_secs(pause.to().unwrap())).await;
+            }
+            if hello.params.member("refuse").is_some() {
+                return Err(ErrorObject::internal("refused", "no"));
+            }
+            script.peers.lock().push(hello.peer);
+            Ok(raw(&json!({
+                "protocolVersion": "1999-01-01",
+                "capabilities": { "tools": { "listChanged": true }, "resources": { "subscribe": true } },
+                "serverInfo": { "name": "script", "version": "1" },
+                "unknown": 1.50,
+            })))
+        })
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<Reply> {
+        let script = self.0.clone();
+        script.calls.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            let reply = script.run(&call).await;
+            script.finished.fetch_add(1, Ordering::SeqCst);
+            reply
+        })
+    }
+
+    fn notified(&self, _: &Peer, _: Notification) {
+        self.0.notified.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn ended(&self, _: &Peer) {
+        self.0.ended.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Script {
+    async fn run(&self, call: &Call) -> Reply {
+        let params: Value = call.params().map_or(Value::Null, |params| params.to().unwrap());
+        let seconds = |name: &str| Duration::from_secs_f64(params[name].as_f64().unwrap_or(0.0));
+        match call.method() {
+            "echo" => Reply::Result(call.params().cloned().unwrap_or_else(Raw::empty_object)),
+            // `n` progress notifications, `every` seconds apart, then the result.
+            "count" => {
+                let n = params["n"].as_u64().unwrap_or(0);
+                for i in 1..=n {
+                    tokio::time::sleep(seconds("every")).await;
+                    let _ = call.notify(&progress(&json!("t"), i));
+                }
+                tokio::time::sleep(seconds("then")).await;
+                Reply::Result(raw(&json!({ "counted": n })))
+            }
+            "gate" => {
+                self.gate.notified().await;
+                Reply::Result(raw(&json!("open")))
+            }
+            "stubborn" => {
+                let reason = call.cancelled().await;
+                self.cancelled.lock().push(reason);
+                std::future::pending().await
+            }
+            "close" => {
+                call.close_connection();
+                tokio::time::sleep(seconds("then")).await;
+                Reply::Result(raw(&json!("closed")))
+            }
+            "ask" => {
+                tokio::time::sleep(seconds("after")).await;
+                match call.ask("elicitation/create", Some(raw(&json!({ "message": "?" })))).await {
+                    Reply::Result(answer) => Reply::Result(raw(&json!({ "answer": answer }))),
+                    Reply::Error(error) => Reply::Error(error),
+                }
+            }
+            "big" => Reply::Result(raw(&json!("x".repeat(params["bytes"].as_u64().unwrap() as usize)))),
+            "panic" => panic!("secret"),
+            "resources/subscribe" | "logging/setLevel" => Reply::Result(Raw::empty_object()),
+            method => ErrorObject::method_not_found(method).into(),
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! SEMANTICS 2: sessions and plain answers.
+
+use crate::client::{Client, Server, initialize};
+use bowline_server::{Options, ResponseMode};
+use http::Method;
+use serde_json::{Value, json};
+use std::{sync::atomic::Ordering, time::Duration};
+
+#[tokio::test(start_paused = true)]
+async fn initialize_is_plain_json_in_the_revision_that_was_asked_for() {
+    let server = Server::new();
+    for (asked, given) in [
+        ("2024-11-05", "2024-11-05"),
+        ("2025-03-26", "2025-03-26"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+        ("2026-07-28", "2025-11-25"),
+        ("nonsense", "2025-11-25"),
+    ] {
+        let client = Client { endpoint: server.endpoint.clone(), ..server.client("2025-11-25").await };
+        // Headers about other sessions and revisions mean nothing on it.
+        let answer = client
+            .send(
+                Method::POST,
+                &[("mcp-protocol-version", "1900-01-01")],
+                initialize(asked).to_string().into(),
+            )
+            .await;
+        assert_eq!(answer.status, 200);
+        let session = answer.headers["mcp-session-id"].to_str().unwrap().to_owned();
+        assert_ne!(Some(&session), client.session.as_ref());
+        let body = answer.text().await;
+        assert!(body.contains(r#""unknown":1.5"#), "{body}");
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(body["result"]["protocolVersion"], given);
+        assert_eq!(client.call_again().await, 200, "the old session lives on");
+    }
+}
+
+impl Client {
+    async fn call_again(&self) -> u16 {
+        self.post(&json!({ "jsonrpc": "2.0", "id": 99, "method": "echo" })).await.status.as_u16()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_or_abandoned_handshake_leaves_nothing() {
+    let server = Server::new();
+    let client = Client { session: None, ..server.client("2025-11-25").await };
+    let mut hello = initialize("2025-11-25");
+    hello["params"]["refuse"] = json!(true);
+    let answer = client.post(&hello).await;
+    assert!(!answer.headers.contains_key("mcp-session-id"));
+    assert_eq!(answer.json().await["error"]["data"]["reason"], "refused");
+    assert_eq!(server.script.ended.load(Ordering::SeqCst), 1);
+
+    let mut hello = initialize("2025-11-25");
+    hello["params"]["pause"] = json!(30);
+    let left = tokio::time::timeout(Duration::from_secs(1), client.post(&hello)).await;
+    assert!(left.is_err());
+    assert_eq!(server.script.ended.load(Ordering::SeqCst), 2);
+    assert_eq!(server.endpoint.metrics().sessions.get(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quick_silent_call_is_plain_json_and_nothing_is_stored() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let answer = client.call("echo", json!({ "a": [1, 2.50] })).await;
+    let body = answer.text().await;
+    assert!(body.contains(r#""result":{"a":[1,2.5]}"#), "{body}");
+    let answer = client.call("count", json!({ "then": 0.9 })).await;
+    assert!(!answer.is_stream());
+    assert_eq!(server.endpoint.metrics().answers_stream.get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_come_back_to_the_letter() {
+    let server = Server::new();
+    let client = server.client("2025-11-25").await;
+    for id in ["0", "-1", "\"0\"", "\"init-1\"", "\"\"", "9007199254740993"] {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"echo"}}"#);
+        let answer = client.send(Method::POST, &[], body.into()).await.text().await;
+        assert_eq!(answer, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+    }
+    for id in ["null", "1.5", "true", "{}", "[]"] {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"echo"}}"#);
+        let answer = client.send(Method::POST, &[], body.into()).await;
+        assert_eq!(answer.status, 400, "{id}");
+        assert_eq!(answer.json().await["error"]["code"], -32600);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_without_or_with_a_wrong_session_are_told_apart() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let gone = client.clone();
+    assert_eq!(client.delete().await.status, 204);
+    let unknown = Client { session: Some("nobody".into()), ..client.clone() };
+    let mut bodies = Vec::new();
+    for client in [&gone, &unknown] {
+        let answer = client.post(&json!({ "jsonrpc": "2.0", "id": 1, "method": "echo" })).await;
+        assert_eq!(answer.status, 404);
+        bodies.push(answer.text().await);
+        assert_eq!(client.get(None).await.status, 404);
+        assert_eq!(client.delete().await.status, 404);
+    }
+    assert_eq!(bodies[0], bodies[1]);
+    assert!(bodies[0].contains("-32001"));
+    client.session = None;
+    let answer = client.call("echo", json!({})).await;
+    assert_eq!(answer.status, 400);
+    assert_eq!(answer.json().await["error"]["code"], -32600);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_its_principals_alone() {
+    let server = Server::new();
+    let mut alice =
+        Client { endpoint: server.endpoint.clone(), session: None, next_id: 1, principal: Some("alice") };
+    let hello = alice.post(&initialize("2025-11-25")).await;
+    alice.session = Some(hello.headers["mcp-session-id"].to_str().unwrap().to_owned());
+    let mut slow = alice.call("gate", json!({})).await;
+    let cursor = slow.event().await.unwrap().id;
+    let unknown = Client { session: Some("nobody".into()), ..alice.clone() };
+    let echo = json!({ "jsonrpc": "2.0", "id": 1, "method": "echo" });
+    let expected = unknown.post(&echo).await.text().await;
+    for principal in [Some("bob"), None] {
+        let other = Client { principal, ..alice.clone() };
+        let answer = other.post(&echo).await;
+        assert_eq!((answer.status.as_u16(), answer.text().await), (404, expected.clone()));
+        for answer in [other.get(None).await, other.get(cursor.as_deref()).await, other.delete().await] {
+            assert_eq!(answer.status, 404);
+        }
+    }
+    assert_eq!(alice.post(&echo).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn revisions_in_headers_are_held_against_the_session() {
+    let server = Server::new();
+    let client = server.client("2025-06-18").await;
+    let echo = r#"{"jsonrpc":"2.0","id":1,"method":"echo"}"#;
+    for (header, status, code) in
+        [("2025-06-18", 200, None), ("2025-11-25", 400, Some(-32600)), ("1999-01-01", 400, Some(-32022))]
+    {
+        let answer = client.send(Method::POST, &[("mcp-protocol-version", header)], echo.into()).await;
+        assert_eq!(answer.status, status, "{header}");
+        let body = answer.json().await;
+        assert_eq!(body["error"]["code"].as_i64(), code);
+        if code == Some(-32022) {
+            assert!(body["error"]["message"].as_str().unwrap().contains("Unsupported protocol version"));
+            assert_eq!(body["error"]["data"]["requested"], "1999-01-01");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn notifications_and_responses_are_accepted_without_a_body() {
+    let server = Server::new();
+    let client = server.client("2025-11-25").await;
+    for message in [
+        json!({ "jsonrpc": "2.0", "method": "notifications/roots/list_changed" }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 77 } }),
+        json!({ "jsonrpc": "2.0", "id": "nobody asked", "result": {} }),
+        json!({ "jsonrpc": "2.0", "id": 5, "error": { "code": 1, "message": "" } }),
+    ] {
+        let answer = client.post(&message).await;
+        assert_eq!(answer.status, 202);
+        assert_eq!(answer.content_type(), "");
+        assert_eq!(answer.text().await, "");
+    }
+    assert_eq!(server.endpoint.metrics().responses_unknown.get(), 2);
+    // `initialized` and the change of roots; a cancel is ours.
+    assert_eq!(server.script.notified.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_methods_and_panics_cost_their_own_call_only() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    assert_eq!(client.call("nothing/such", json!({})).await.json().await["error"]["code"], -32601);
+    let error = client.call("panic", json!({})).await.json().await["error"].clone();
+    assert_eq!(error["code"], -32603);
+    assert!(!error.to_string().contains("secret"), "{error}");
+    assert_eq!(client.call("echo", json!({})).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn batches_are_for_one_revision() {
+    let server = Server::new();
+    let client = server.client("2025-03-26").await;
+    let request = |id: u64, method: &str| json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": { "then": 5 } });
+    let note = json!({ "jsonrpc": "2.0", "method": "notifications/x" });
+
+    let answer = client.post(&json!([request(1, "echo"), note, request(2, "nothing"), 7])).await;
+    let replies = answer.json().await;
+    let mut ids: Vec<_> = replies.as_array().unwrap().iter().map(|reply| reply["id"].clone()).collect();
+    ids.sort_by_key(ToString::to_string);
+    assert_eq!(ids, [json!(1), json!(2), Value::Null]);
+    assert_eq!(client.post(&json!([note])).await.status, 202);
+
+    // Slow: a stream without ids, never closed early, until all have answered.
+    let mut answer = client.post(&json!([request(1, "echo"), request(2, "count")])).await;
+    assert!(answer.is_stream());
+    let events = answer.events().await;
+    assert!(events.iter().all(|event| event.id.is_none() && event.data.is_some()));
+    assert_eq!(events.len(), 2);
+
+    for body in [json!([]), json!([initialize("2025-03-26")])] {
+        let answer = client.post(&body).await;
+        assert_eq!(answer.status, 400);
+        assert_eq!(answer.json().await["error"]["code"], -32600);
+    }
+    for revision in ["2024-11-05", "2025-06-18", "2025-11-25"] {
+        let client = server.client(revision).await;
+        assert_eq!(client.post(&json!([request(1, "echo")])).await.status, 400, "{revision}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_whose_client_leaves_is_cancelled() {
+    let server = Server::new();
+    let client = server.client("2025-03-26").await;
+    let batch = json!([{ "jsonrpc": "2.0", "id": 1, "method": "stubborn" }, { "jsonrpc": "2.0", "id": 2, "method": "echo" }]);
+    let left = tokio::time::timeout(Duration::from_millis(500), client.post(&batch)).await;
+    assert!(left.is_err());
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(server.script.cancelled.lock().len(), 1);
+    assert_eq!(server.endpoint.metrics().calls.get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn response_modes() {
+    for (mode, slow_is_stream, quick_is_stream) in [
+        (ResponseMode::Auto, true, false),
+        (ResponseMode::Sse, true, true),
+        (ResponseMode::Json, false, false),
+    ] {
+        let mut options = Options::default();
+        options.response = mode;
+        let server = Server::with(options);
+        let mut client = server.client("2025-11-25").await;
+        let answer = client.call("echo", json!({})).await;
+        assert_eq!(answer.is_stream(), quick_is_stream, "{mode:?}");
+        let mut answer = client.call("count", json!({ "n": 2, "every": 0.1, "then": 3 })).await;
+        assert_eq!(answer.is_stream(), slow_is_stream, "{mode:?}");
+        let result =
+            if slow_is_stream { answer.messages().await.pop().unwrap() } else { answer.json().await };
+        assert_eq!(result["result"]["counted"], 2);
+        let asked = client.call("ask", json!({})).await;
+        if mode == ResponseMode::Json {
+            assert_eq!(asked.json().await["error"]["data"]["reason"], "undeliverable");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_calls_and_ids_are_bounded() {
+    let mut options = Options::default();
+    options.max_sessions = 2;
+    options.max_calls_per_session = 2;
+    let server = Server::with(options);
+    let client = server.client("2025-11-25").await;
+    let other = server.client("2025-11-25").await;
+    let answer = Client { session: None, ..client.clone() }.post(&initialize("2025-11-25")).await;
+    assert_eq!(answer.status, 503);
+    assert!(answer.headers.contains_key("retry-after"));
+    assert_eq!(other.delete().await.status, 204);
+    server.client("2025-11-25").await;
+
+    let gate = |id: u64| json!({ "jsonrpc": "2.0", "id": id, "method": "gate" });
+    let first = client.post(&gate(1)).await;
+    let answer = client.post(&gate(1)).await;
+    assert_eq!(answer.status, 400, "an id that is in use");
+    let _second = client.post(&gate(2)).await;
+    let answer = client.post(&gate(3)).await;
+    assert_eq!(answer.status, 429);
+    assert_eq!(answer.json().await["error"]["data"]["reason"], "too_many_calls");
+    assert_eq!(server.script.calls.load(Ordering::SeqCst), 2, "a call that is refused does not run");
+    drop(first);
+}
