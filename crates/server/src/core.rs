@@ -25,6 +25,8 @@ pub(crate) struct Core {
     /// Streams that live with their connection: batches, and what the store would not have.
     pub(crate) ephemeral: Arc<MemoryStore>,
     pub(crate) policy: Policy,
+    /// Whether `X-Forwarded-Host` stands for `Host`.
+    pub(crate) trust_proxy: bool,
     pub(crate) options: Options,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) keyring: Keyring,
@@ -40,6 +42,7 @@ impl Core {
         handler: Arc<dyn RawHandler>,
         store: Arc<dyn Store>,
         policy: Policy,
+        trust_proxy: bool,
         options: Options,
         keyring: Keyring,
     ) -> Arc<Self> {
@@ -48,6 +51,7 @@ impl Core {
             store,
             ephemeral: Arc::new(MemoryStore::default()),
             policy,
+            trust_proxy,
             options,
             metrics: Arc::default(),
             keyring,
