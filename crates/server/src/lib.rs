@@ -16,6 +16,7 @@ mod endpoint;
 mod exchange;
 mod get;
 mod handler;
+mod isolate;
 mod listener;
 mod metrics;
 mod outlet;

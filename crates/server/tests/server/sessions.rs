@@ -185,6 +185,13 @@ async fn unknown_methods_and_panics_cost_their_own_call_only() {
     assert_eq!(error["code"], -32603);
     assert!(!error.to_string().contains("secret"), "{error}");
     assert_eq!(client.call("echo", json!({})).await.status, 200);
+    assert_eq!(client.post(&json!({ "jsonrpc": "2.0", "method": "panic" })).await.status, 202);
+    let mut hello = initialize("2025-11-25");
+    hello["params"]["panic"] = json!(true);
+    let error = Client { session: None, ..client.clone() }.post(&hello).await.json().await;
+    assert_eq!(error["error"]["data"]["reason"], "panic");
+    assert_eq!(server.endpoint.metrics().panics.get(), 3);
+    assert_eq!(server.endpoint.metrics().sessions.get(), 1);
 }
 
 #[tokio::test(start_paused = true)]
