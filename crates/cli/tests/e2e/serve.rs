@@ -35,6 +35,16 @@ async fn variables_configure_it() {
 }
 
 #[tokio::test]
+async fn what_is_typed_wins_over_variables() {
+    let mut command = bowline(&["serve", "--port", "0", "--path", "/typed", "--", "cat"]);
+    command.env("BOWLINE_LISTEN", "127.0.0.1:1").env("BOWLINE_PATH", "/from-env");
+    command.env("BOWLINE_STDIO", "no-such-server");
+    let served = Served::spawn(command).await;
+    assert!(served.said.contains("/typed") && !served.said.contains("/from-env"), "{}", served.said);
+    assert!(served.said.contains("serves cat") && served.address.port() != 1, "{}", served.said);
+}
+
+#[tokio::test]
 async fn it_warns_when_others_can_reach_it() {
     let served = Served::start(&["--host", "0.0.0.0", "--", "cat"]).await;
     assert!(served.said.starts_with("WARNING: 0.0.0.0:"), "{}", served.said);
