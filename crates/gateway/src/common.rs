@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bowline_proto::jsonrpc::ErrorObject;
 use tokio::sync::{Semaphore, watch};
 
-use crate::child::{Exit, Guard};
+use crate::child::Guard;
 use crate::gate::Gate;
 use crate::options::GatewayOptions;
 use crate::stats::Counters;
@@ -63,12 +63,12 @@ impl Common {
 
     /// What a caller is told whose request was in the hands of a process that ended. How it ended, never what it said:
     /// its stderr may hold secrets.
-    pub(crate) fn lost(&self, method: &str, exit: &Exit) -> ErrorObject {
+    pub(crate) fn lost(&self, method: &str, how: &str) -> ErrorObject {
         ErrorObject::outcome_unknown(
             "upstream_lost",
             format!(
-                "the server {} {} while it worked on {method}; whether it had an effect is unknown",
-                self.name, exit.reason
+                "the server {} {how} while it worked on {method}; whether it had an effect is unknown",
+                self.name
             ),
         )
     }

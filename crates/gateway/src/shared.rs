@@ -173,7 +173,7 @@ impl Shared {
                     self.keeper.note(method, params, &reply);
                     return reply;
                 }
-                Outcome::Lost(exit) => return self.common.lost(method, &exit).into(),
+                Outcome::Lost(how) => return self.common.lost(method, &how).into(),
                 Outcome::Failed(error) => return error.into(),
                 Outcome::NotSent => self.keeper.past(&upstream).await,
             }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
@@ -76,8 +77,8 @@ pub(crate) enum Outcome {
     Answered(Reply),
     /// The process had not been given the request: it may be sent to another one.
     NotSent,
-    /// The process ended with the request in its hands.
-    Lost(Exit),
+    /// The process ended with the request in its hands, in this way.
+    Lost(String),
     /// The gateway gives up on it.
     Failed(ErrorObject),
 }
@@ -109,6 +110,8 @@ pub(crate) struct Upstream {
     /// Whether `notifications/initialized` went out.
     initialized: Mutex<bool>,
     end: watch::Sender<Option<Exit>>,
+    /// Whether it is being ended because it hangs.
+    hangs: AtomicBool,
 }
 
 impl Upstream {
@@ -130,6 +133,7 @@ impl Upstream {
             questions: Mutex::default(),
             initialized: Mutex::new(false),
             end: watch::Sender::new(None),
+            hangs: AtomicBool::new(false),
         });
         tokio::spawn(upstream.clone().run(lines, common.alive(), place));
         Ok(upstream)
@@ -237,7 +241,7 @@ impl Upstream {
         match timeout(patience, self.request(self.next_id(), None, method, params)).await {
             Ok(Outcome::Answered(reply)) => reply.into_result(),
             Ok(Outcome::Failed(error)) => Err(error),
-            Ok(Outcome::Lost(exit)) => Err(self.common.lost(method, &exit)),
+            Ok(Outcome::Lost(how)) => Err(self.common.lost(method, &how)),
             Ok(Outcome::NotSent) => Err(self.common.unavailable("is not running")),
             Err(_) => Err(ErrorObject::internal(
                 "timeout",
@@ -316,6 +320,7 @@ impl Upstream {
                             child = %self.name,
                             "the server hangs: it has a request, says nothing and does not answer ping; it is being ended"
                         );
+                        self.hangs.store(true, Ordering::Relaxed);
                         self.close(Duration::ZERO);
                         lines.recv().await
                     }
@@ -428,13 +433,19 @@ impl Upstream {
             table.over = true;
             std::mem::take(&mut table.pending)
         };
+        // Whatever it did when it was ended, what it did before is what matters.
+        let how = if self.hangs.load(Ordering::Relaxed) {
+            "hung and was ended".to_owned()
+        } else {
+            exit.reason.to_string()
+        };
         for (_, open) in self.questions.lock().drain() {
             open.task.abort();
-            let reason = Raw::from_value(&format!("{} {}", self.name, exit.reason)).ok();
+            let reason = Raw::from_value(&format!("{} {how}", self.name)).ok();
             open.on.notify(&cancelled(&open.seen_as, reason));
         }
         for (_, pending) in pending {
-            let _ = pending.outcome.send(Outcome::Lost(exit.clone()));
+            let _ = pending.outcome.send(Outcome::Lost(how.clone()));
         }
         self.end.send_replace(Some(exit.clone()));
     }
