@@ -92,5 +92,5 @@ async fn count(call: &Call, to: u64, tick: Duration, recorder: &Recorder) -> Res
 }
 
 fn raw(value: &Value) -> Result<Raw, ErrorObject> {
-    Raw::from_value(value).map_err(|error| ErrorObject::internal("not_json", &error.to_string()))
+    Raw::from_value(value).map_err(|error| ErrorObject::internal("not_json", error.to_string()))
 }

@@ -79,7 +79,7 @@ pub enum DemoError {
 /// # Errors
 /// When anything was lost or came twice, and when the demo could not run. The program exits with 1 then.
 pub async fn run(options: DemoOptions) -> Result<(), DemoError> {
-    match run_to(&options, &mut anstream::stdout()).await {
+    match run_to(Pace::of(&options), options.json, &mut anstream::stdout()).await {
         Err(DemoError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome.map(drop),
     }
@@ -97,9 +97,12 @@ struct Pace {
 }
 
 impl Pace {
-    fn new(options: &DemoOptions) -> Self {
+    fn of(options: &DemoOptions) -> Self {
         let seconds = if options.fast { FAST_SECONDS } else { options.seconds };
-        let tick = Duration::from_secs(seconds) / u32::try_from(NUMBERS).expect("20 fits into 32 bits");
+        Self::new(Duration::from_secs(seconds) / u32::try_from(NUMBERS).expect("20 fits into 32 bits"))
+    }
+
+    fn new(tick: Duration) -> Self {
         Self { tick, hold: tick * 53 / 10, retry: tick * 25 / 10 }
     }
 
@@ -116,13 +119,9 @@ trait View: Send {
     fn end(&mut self, verdict: &Verdict) -> io::Result<()>;
 }
 
-async fn run_to(options: &DemoOptions, out: &mut (dyn Write + Send)) -> Result<Verdict, DemoError> {
-    let pace = Pace::new(options);
-    let mut view: Box<dyn View + '_> = if options.json {
-        Box::new(json::Lines::new(out))
-    } else {
-        Box::new(terminal::Timeline::new(out, pace))
-    };
+async fn run_to(pace: Pace, json: bool, out: &mut (dyn Write + Send)) -> Result<Verdict, DemoError> {
+    let mut view: Box<dyn View + '_> =
+        if json { Box::new(json::Lines::new(out)) } else { Box::new(terminal::Timeline::new(out, pace)) };
     // Everything that runs for the demo ends with it.
     let mut tasks = JoinSet::new();
     let (recorder, mut happenings) = Recorder::new(QUEUE);
@@ -139,7 +138,7 @@ async fn run_to(options: &DemoOptions, out: &mut (dyn Write + Send)) -> Result<V
     };
     let mut client = Box::pin(tokio::time::timeout(pace.limit(), client));
     let mut note = |happening: Happening| {
-        ledger.note(&happening.what);
+        ledger.note(&happening);
         if happening.what == What::Received(CUT_AFTER) {
             relay.cut_the_next_message();
         }
@@ -158,6 +157,10 @@ async fn run_to(options: &DemoOptions, out: &mut (dyn Write + Send)) -> Result<V
     }
     let verdict = Verdict::new(NUMBERS, ledger, relay.traffic());
     view.end(&verdict).map_err(DemoError::Output)?;
+    conclude(verdict)
+}
+
+fn conclude(verdict: Verdict) -> Result<Verdict, DemoError> {
     if verdict.is_ok() { Ok(verdict) } else { Err(DemoError::Verdict(verdict.problems_as_text())) }
 }
 

@@ -58,10 +58,17 @@ impl<'a> Timeline<'a> {
 
     fn line(&mut self, at_ms: u64, client: Cell<'_>, wire: Cell<'_>, server: Cell<'_>) -> io::Result<()> {
         let time = format!("{}.{} s", at_ms / 1_000, at_ms % 1_000 / 100);
-        write!(self.out, "{DIM}{time:>8}{RESET}  ")?;
-        cell(self.out, client, CLIENT)?;
-        cell(self.out, wire, WIRE)?;
-        cell(self.out, server, 0)?;
+        write!(self.out, "{DIM}{time:>8}{RESET}")?;
+        // Spaces go before a text and not after it, so that no line ends with some.
+        let mut gap = 2;
+        for ((style, text), width) in [(client, CLIENT), (wire, WIRE), (server, 0)] {
+            if !text.is_empty() {
+                let reset = if style.is_empty() { "" } else { RESET };
+                write!(self.out, "{:gap$}{style}{text}{reset}", "")?;
+                gap = 0;
+            }
+            gap += width.saturating_sub(text.chars().count());
+        }
         writeln!(self.out)?;
         self.out.flush()
     }
@@ -123,15 +130,16 @@ impl<'a> Timeline<'a> {
 
 impl View for Timeline<'_> {
     fn begin(&mut self) -> io::Result<()> {
-        let tick = seconds(self.pace.tick);
         writeln!(
             self.out,
             "{BOLD}bowline demo{RESET}: one tool call that outlives its connections\n\n\
-             An MCP client asks a tool to count to {NUMBERS}, one number every {tick}. Meanwhile the server closes\n\
-             the connection every {} (before a proxy does it for want of patience), and once the\n\
-             wire is cut in the middle of a message. Usually the rest of the answer is gone with the\n\
-             connection, and calling again would run the tool twice. Here the client says which event\n\
-             it saw last, and gets what came after it.\n",
+             MCP clients call tools over HTTP, and the answer streams back over one connection. When it\n\
+             breaks (a proxy's time limit, a laptop that sleeps, a deploy), the answer is usually lost,\n\
+             and to call again is to run the tool again.\n\n\
+             Here a tool counts to {NUMBERS}, one number every {}. The server closes the connection every\n\
+             {}, as a proxy would, and once the wire is cut in the middle of a message. Every message\n\
+             has an event id: the client comes back with the last one that it saw, and reads on from there.\n",
+            seconds(self.pace.tick),
             seconds(self.pace.hold),
         )?;
         write!(self.out, "{BOLD}{:>8}  {:CLIENT$}{:WIRE$}server{RESET}\n\n", "time", "client", "wire")?;
@@ -166,7 +174,7 @@ impl View for Timeline<'_> {
             What::Received(number) => self.received(at, *number),
             What::Cut => {
                 let wire = (RED, "<--X   CUT");
-                let shown = self.nobody_got_them(wire, "lost half-way")?;
+                let shown = self.nobody_got_them(wire, "sent, lost half-way: kept")?;
                 self.connected = false;
                 if shown { Ok(()) } else { self.line(at, (PLAIN, ""), wire, (PLAIN, "")) }
             }
@@ -176,15 +184,21 @@ impl View for Timeline<'_> {
                 let client = format!("is back: what came after {}?", tail(last_event_id));
                 self.line(at, (CYAN, &client), (CYAN, "--- GET ---------->"), (PLAIN, ""))
             }
-            What::Finished if self.connected => Ok(()),
             What::Finished => {
-                self.result_kept = true;
+                self.result_kept = !self.connected;
+                if self.connected {
+                    return Ok(());
+                }
                 self.line(at, (PLAIN, ""), (PLAIN, ""), (YELLOW, "the result; nobody there: kept"))
             }
             What::Result(outcome) => {
-                let late = if self.result_kept { "  caught up" } else { "" };
-                let client = format!("RESULT: the sum is {}{late}", outcome.sum);
-                self.line(at, (GREEN, &client), (DIM, "<------------------"), (PLAIN, ""))
+                let client = format!("RESULT: 1 + .. + {NUMBERS} = {}", outcome.sum);
+                let (client, server) = if self.result_kept {
+                    (client + "  caught up", "")
+                } else {
+                    (client, "the tool is done")
+                };
+                self.line(at, (GREEN, &client), (DIM, "<------------------"), (PLAIN, server))
             }
             What::Failed { error } => {
                 self.line(at, (RED, "THE CALL FAILED"), (PLAIN, ""), (PLAIN, ""))?;
@@ -236,20 +250,20 @@ impl View for Timeline<'_> {
         for (name, text) in rows {
             writeln!(self.out, "  {BOLD}{name:<13}{RESET}{text}")?;
         }
+        if let Some((at_ms, had)) = ledger.first_loss {
+            let at = seconds(Duration::from_millis(at_ms / 100 * 100));
+            writeln!(
+                self.out,
+                "\nWithout resumption this call would have been over after {at}, with {had} of {} numbers.",
+                verdict.asked
+            )?;
+        }
         writeln!(
             self.out,
             "\nThe same for any MCP server that speaks stdio; this one needs Node.js:\n\n  \
              {BOLD}bowline serve -- npx -y @modelcontextprotocol/server-everything stdio{RESET}\n"
         )?;
         self.out.flush()
-    }
-}
-
-fn cell(out: &mut dyn Write, (style, text): Cell<'_>, width: usize) -> io::Result<()> {
-    if style.is_empty() || text.is_empty() {
-        write!(out, "{text:<width$}")
-    } else {
-        write!(out, "{style}{text}{RESET}{:pad$}", "", pad = width.saturating_sub(text.len()))
     }
 }
 
@@ -272,4 +286,130 @@ fn times(count: u64) -> String {
 fn seconds(duration: Duration) -> String {
     let text = format!("{:.2}", duration.as_secs_f64());
     format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{
+            happening::Outcome,
+            relay::Traffic,
+            verdict::{Ledger, Verdict},
+        },
+        *,
+    };
+
+    /// What a terminal without colours shows of these happenings, 100 ms apart, and of the verdict on them.
+    fn shown(happenings: Vec<What>) -> String {
+        let mut out = Vec::new();
+        let mut view = Timeline::new(&mut out, Pace::new(Duration::from_secs(1)));
+        let mut ledger = Ledger::default();
+        view.begin().unwrap();
+        for (at, what) in (0..).zip(happenings) {
+            let happening = Happening { at_ms: at * 100, what };
+            ledger.note(&happening);
+            view.show(&happening).unwrap();
+        }
+        view.end(&Verdict::new(3, ledger, Traffic::default())).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let plain = anstream::adapter::strip_str(&text).to_string();
+        for line in plain.lines() {
+            assert!(line.len() <= 100, "{} characters: {line}", line.len());
+            assert_eq!(line, line.trim_end());
+            assert!(line.is_ascii(), "{line}");
+        }
+        plain
+    }
+
+    fn disconnected(how: Disconnect) -> What {
+        What::Disconnected { how, back_in_ms: 2_500 }
+    }
+
+    fn resumed() -> What {
+        What::Resumed { last_event_id: "a-long-event-id-123456".into() }
+    }
+
+    #[test]
+    fn a_whole_call() {
+        let plain = shown(vec![
+            What::SessionOpened { revision: "2025-11-25".into() },
+            What::Called,
+            What::Started { run: 1 },
+            What::StreamOpened { event_id: "a-long-event-id-abcdef".into() },
+            What::Counted(1),
+            What::Received(1),
+            disconnected(Disconnect::ByServer),
+            What::Counted(2),
+            resumed(),
+            What::Received(2),
+            What::Counted(3),
+            What::Cut,
+            disconnected(Disconnect::Broken),
+            What::Finished,
+            resumed(),
+            What::Received(3),
+            What::Result(Outcome { numbers: vec![1, 2, 3], sum: 6 }),
+        ]);
+        let timeline = "
+   0.0 s  opens a session                      --- initialize --->  speaks MCP 2025-11-25
+   0.1 s  calls the tool: count to 20          --- POST --------->
+   0.2 s                                                            the tool starts
+   0.3 s  notes its place: event ..abcdef      <-- stream opens --
+   0.5 s   1                                   <------------------   1
+   0.6 s  is told: come back in 2.5 s          <----- closed -----  hangs up; the tool counts on
+   0.7 s                                                             2  nobody there: kept
+   0.8 s  is back: what came after ..123456?   --- GET ---------->
+   0.9 s   2  caught up                        <------------------
+   1.0 s                                       <--X   CUT            3  sent, lost half-way: kept
+   1.2 s  connection broken; back in 2.5 s                          the tool counts on
+   1.3 s                                                            the result; nobody there: kept
+   1.4 s  is back: what came after ..123456?   --- GET ---------->
+   1.5 s   3  caught up                        <------------------
+   1.6 s  RESULT: 1 + .. + 20 = 6  caught up   <------------------
+
+Nothing lost, nothing twice.
+";
+        assert!(plain.contains(timeline), "{plain}");
+        assert!(plain.contains("over after 0.6 s, with 1 of 3 numbers."), "{plain}");
+        assert!(plain.contains("bowline serve -- npx -y @modelcontextprotocol/server-everything stdio"));
+    }
+
+    #[test]
+    fn what_goes_wrong_is_not_hidden() {
+        let plain = shown(vec![
+            What::Called,
+            What::Started { run: 1 },
+            What::StreamOpened { event_id: "id".into() },
+            What::Counted(1),
+            disconnected(Disconnect::Refused(503)),
+            resumed(),
+            What::Started { run: 2 },
+            What::Received(1),
+            What::Received(1),
+            What::Failed { error: "the server no longer knows the session (404)".into() },
+        ]);
+        for part in [
+            "turned away; back in 2.5 s           <------ 503 -------",
+            " 1  not sent: kept",
+            "THE TOOL STARTS AGAIN",
+            "THE CALL FAILED",
+            "no longer knows the session",
+            "Something went wrong.",
+            "- lost: 2, 3",
+            "- came more than once: 1",
+            "- the tool ran 2 times for one call",
+            "- the wire was never cut",
+        ] {
+            assert!(plain.contains(part), "no `{part}` in {plain}");
+        }
+        assert!(!plain.contains("Nothing lost"));
+        assert!(!plain.contains("each once"));
+    }
+
+    #[test]
+    fn durations_as_people_write_them() {
+        for (ms, text) in [(1_000, "1 s"), (2_500, "2.5 s"), (250, "0.25 s"), (30_000, "30 s"), (0, "0 s")] {
+            assert_eq!(seconds(Duration::from_millis(ms)), text);
+        }
+    }
 }

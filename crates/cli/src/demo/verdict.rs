@@ -1,7 +1,7 @@
 //! The verdict: computed from what was seen, and from nothing else.
 
 use super::{
-    happening::{Disconnect, Outcome, What},
+    happening::{Disconnect, Happening, Outcome, What},
     relay::Traffic,
 };
 use std::{collections::BTreeMap, fmt};
@@ -21,13 +21,18 @@ pub(super) struct Ledger {
     pub(super) cut: u64,
     /// How often the client came back.
     pub(super) resumes: u64,
+    /// When the client first lost its connection, in milliseconds since the start, and how many numbers it had then.
+    pub(super) first_loss: Option<(u64, usize)>,
     /// Why the call ended without a result, where it did.
     pub(super) failures: Vec<String>,
 }
 
 impl Ledger {
-    pub(super) fn note(&mut self, what: &What) {
-        match what {
+    pub(super) fn note(&mut self, happening: &Happening) {
+        if let What::Disconnected { .. } = happening.what {
+            self.first_loss.get_or_insert((happening.at_ms, self.received.len()));
+        }
+        match &happening.what {
             What::Started { run } => self.runs = *run,
             What::Received(number) => self.received.push(*number),
             What::Cut => self.cut += 1,
@@ -174,6 +179,7 @@ mod tests {
             closed_by_server: 1,
             cut: 1,
             resumes: 2,
+            first_loss: Some((4, 1)),
             failures: Vec::new(),
         }
     }
@@ -246,7 +252,7 @@ mod tests {
     #[test]
     fn the_ledger_keeps_what_was_seen() {
         let mut ledger = Ledger::default();
-        for what in [
+        let happenings = [
             What::Called,
             What::Started { run: 1 },
             What::Counted(1),
@@ -259,8 +265,9 @@ mod tests {
             What::Resumed { last_event_id: "b".into() },
             What::Received(3),
             What::Result(Outcome { numbers: vec![1, 2, 3], sum: 6 }),
-        ] {
-            ledger.note(&what);
+        ];
+        for (at_ms, what) in (0..).zip(happenings) {
+            ledger.note(&Happening { at_ms, what });
         }
         assert_eq!(ledger, good());
     }
