@@ -1,30 +1,15 @@
 //! The program `bowline`.
 
-use bowline_cli::demo::{self, DemoOptions};
-use clap::{Parser, Subcommand};
+use bowline_gateway::child::{guard_main, launch_main};
 use std::process::ExitCode;
 
-#[derive(Parser)]
-#[command(name = "bowline", version, about)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Show what happens to a tool call whose connection is closed and cut
-    Demo(DemoOptions),
-}
-
-#[tokio::main]
-async fn main() -> ExitCode {
-    let Command::Demo(options) = Arguments::parse().command;
-    match demo::run(options).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            anstream::eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
+fn main() -> ExitCode {
+    // The hidden roles come first: they are this program in other processes, without runtime, log or options.
+    let mut args = std::env::args_os();
+    let _program = args.next();
+    match args.next().as_deref().and_then(|role| role.to_str()) {
+        Some("__guard") => guard_main(),
+        Some("__launch") => launch_main(args),
+        _ => bowline_cli::main(std::env::args_os()),
     }
 }

@@ -14,6 +14,10 @@ mod terminal;
 mod tests;
 mod verdict;
 
+use crate::{
+    complain,
+    logging::{self, LogFormat},
+};
 use bowline_server::{Endpoint, ListenerOptions, Options, ResponseMode, serve};
 use client::Client;
 use counter::Counter;
@@ -22,6 +26,7 @@ use relay::Relay;
 use std::{
     io::{self, Write},
     net::{Ipv4Addr, SocketAddr},
+    process::ExitCode,
     sync::Arc,
     time::Duration,
 };
@@ -40,16 +45,20 @@ const QUEUE: usize = 256;
 /// How long a run with `--fast` counts, in seconds.
 const FAST_SECONDS: u64 = 5;
 
-/// What `bowline demo` can be told.
+/// Show a tool call that outlives its connections.
+///
+/// Starts an MCP server, a client and a wire between them in this process, and shows for 20 seconds how a call is carried
+/// over connections that are closed and cut. Needs no network and no other program. Ends with 1 if anything was lost or
+/// came twice.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DemoOptions {
-    /// How long the tool counts, in seconds, 2 to 600; everything else keeps pace with it
+    /// How long the tool counts, in seconds, 2 to 600; everything else keeps pace with it.
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=600))]
     pub seconds: u64,
-    /// The same in 5 seconds
+    /// The same in 5 seconds.
     #[arg(long, conflicts_with = "seconds")]
     pub fast: bool,
-    /// Print one JSON object for each thing that happens, and one for the verdict
+    /// Print one JSON object for each thing that happens, and one for the verdict.
     #[arg(long)]
     pub json: bool,
 }
@@ -70,6 +79,25 @@ pub enum DemoError {
     /// Something was lost or came twice, or the run proved nothing. The verdict that was printed says what.
     #[error("the demo failed: {0}")]
     Verdict(String),
+}
+
+/// Runs the demo on a runtime of its own, for the program.
+pub(crate) fn main(options: DemoOptions) -> ExitCode {
+    logging::start("warn", LogFormat::Text);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            complain(&format_args!("the runtime could not be started: {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(run(options)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&error);
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Runs the demo and prints it to stdout, in colour where that is a terminal and `NO_COLOR` is not set.
