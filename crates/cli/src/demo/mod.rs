@@ -167,7 +167,7 @@ async fn run_to(pace: Pace, json: bool, out: &mut (dyn Write + Send)) -> Result<
     let mut client = Box::pin(tokio::time::timeout(pace.limit(), client));
     let mut note = |happening: Happening| {
         ledger.note(&happening);
-        if happening.what == What::Received(CUT_AFTER) {
+        if happening.what == What::Received(CUT_AFTER) && ledger.cut == 0 {
             relay.cut_the_next_message();
         }
         view.show(&happening).map_err(DemoError::Output)

@@ -12,7 +12,7 @@ use std::{
 };
 
 // Widths of the columns; the last one may be as wide as what is left of 100.
-const CLIENT: usize = 37;
+const CLIENT: usize = 38;
 const WIRE: usize = 21;
 
 /// How many characters of an event id are shown: its end, where two ids differ most.
@@ -136,9 +136,10 @@ impl View for Timeline<'_> {
              MCP clients call tools over HTTP, and the answer streams back over one connection. When it\n\
              breaks (a proxy's time limit, a laptop that sleeps, a deploy), the answer is usually lost,\n\
              and to call again is to run the tool again.\n\n\
-             Here a tool counts to {NUMBERS}, one number every {}. The server closes the connection every\n\
-             {}, as a proxy would, and once the wire is cut in the middle of a message. Every message\n\
-             has an event id: the client comes back with the last one that it saw, and reads on from there.\n",
+             Here a tool counts to {NUMBERS}, one number every {}. Every {} the server itself closes the\n\
+             connection before a proxy can, and says when to come back; once the wire is cut in the\n\
+             middle of a message. Every message has an event id: the client comes back with the last\n\
+             one it saw and reads on from there. The tool never notices.\n",
             seconds(self.pace.tick),
             seconds(self.pace.hold),
         )?;
@@ -351,21 +352,21 @@ mod tests {
             What::Result(Outcome { numbers: vec![1, 2, 3], sum: 6 }),
         ]);
         let timeline = "
-   0.0 s  opens a session                      --- initialize --->  speaks MCP 2025-11-25
-   0.1 s  calls the tool: count to 20          --- POST --------->
-   0.2 s                                                            the tool starts
-   0.3 s  notes its place: event ..abcdef      <-- stream opens --
-   0.5 s   1                                   <------------------   1
-   0.6 s  is told: come back in 2.5 s          <----- closed -----  hangs up; the tool counts on
-   0.7 s                                                             2  nobody there: kept
-   0.8 s  is back: what came after ..123456?   --- GET ---------->
-   0.9 s   2  caught up                        <------------------
-   1.0 s                                       <--X   CUT            3  sent, lost half-way: kept
-   1.2 s  connection broken; back in 2.5 s                          the tool counts on
-   1.3 s                                                            the result; nobody there: kept
-   1.4 s  is back: what came after ..123456?   --- GET ---------->
-   1.5 s   3  caught up                        <------------------
-   1.6 s  RESULT: 1 + .. + 20 = 6  caught up   <------------------
+   0.0 s  opens a session                       --- initialize --->  speaks MCP 2025-11-25
+   0.1 s  calls the tool: count to 20           --- POST --------->
+   0.2 s                                                             the tool starts
+   0.3 s  notes its place: event ..abcdef       <-- stream opens --
+   0.5 s   1                                    <------------------   1
+   0.6 s  is told: come back in 2.5 s           <----- closed -----  hangs up; the tool counts on
+   0.7 s                                                              2  nobody there: kept
+   0.8 s  is back: what came after ..123456?    --- GET ---------->
+   0.9 s   2  caught up                         <------------------
+   1.0 s                                        <--X   CUT            3  sent, lost half-way: kept
+   1.2 s  connection broken; back in 2.5 s                           the tool counts on
+   1.3 s                                                             the result; nobody there: kept
+   1.4 s  is back: what came after ..123456?    --- GET ---------->
+   1.5 s   3  caught up                         <------------------
+   1.6 s  RESULT: 1 + .. + 20 = 6  caught up    <------------------
 
 Nothing lost, nothing twice.
 ";
@@ -389,7 +390,7 @@ Nothing lost, nothing twice.
             What::Failed { error: "the server no longer knows the session (404)".into() },
         ]);
         for part in [
-            "turned away; back in 2.5 s           <------ 503 -------",
+            "turned away; back in 2.5 s            <------ 503 -------",
             " 1  not sent: kept",
             "THE TOOL STARTS AGAIN",
             "THE CALL FAILED",
