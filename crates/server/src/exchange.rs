@@ -112,6 +112,13 @@ impl Exchange {
         self.changed.notify_one();
     }
 
+    /// Ends a stream that nothing will be said on.
+    pub(crate) fn give_up(&self) {
+        if let Some(outlet) = self.outlet() {
+            outlet.seal(None);
+        }
+    }
+
     /// Turns the answer into a stream now, if it is not one. `None` where nobody could read it: the client is gone
     /// without an id, or the endpoint never streams.
     pub(crate) fn outlet_or_open(&self) -> Option<Arc<Outlet>> {
@@ -197,11 +204,6 @@ impl Exchange {
             Phase::Quiet { gone, .. } => *gone,
             Phase::Streaming { outlet, .. } => outlet.unread_since(),
         }
-    }
-
-    /// Whether a client that went away can come back to this exchange, or may still learn how.
-    pub(crate) fn survives_disconnect(&self) -> bool {
-        self.session.resumable
     }
 }
 

@@ -43,6 +43,7 @@ impl RawHandler for Scripted {
             if let Some(pause) = hello.params.member("pause") {
                 tokio::time::sleep(Duration::from_secs(pause.to().unwrap())).await;
             }
+            assert!(hello.params.member("panic").is_none(), "secret");
             if hello.params.member("refuse").is_some() {
                 return Err(ErrorObject::internal("refused", "no"));
             }
@@ -66,7 +67,8 @@ impl RawHandler for Scripted {
         })
     }
 
-    fn notified(&self, _: &Peer, _: Notification) {
+    fn notified(&self, _: &Peer, notification: Notification) {
+        assert_ne!(&*notification.method, "panic");
         self.0.notified.fetch_add(1, Ordering::SeqCst);
     }
 
