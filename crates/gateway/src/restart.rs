@@ -44,6 +44,7 @@ pub(crate) struct Hello {
 pub(crate) struct Keeper {
     common: Arc<Common>,
     audience: Weak<dyn Audience>,
+    /// The place of a process that is one client's own; given back when the last of its processes is gone.
     place: Mutex<Option<Arc<OwnedSemaphorePermit>>>,
     phase: watch::Sender<Phase>,
     /// The result of the first `initialize`: what the clients were told.
@@ -223,7 +224,7 @@ impl Keeper {
         sleep(pause).await;
     }
 
-    /// Starts processes until one comes up.
+    /// Starts processes until one comes up. For one client alone, the first is started once.
     async fn bring_up(&self, backoff: &mut Backoff, first: bool) -> Starting {
         loop {
             let turn = self.common.gate.turn(Instant::now().into_std());
@@ -252,6 +253,10 @@ impl Keeper {
             let looping = backoff.crash_looping(now) || self.common.gate.is_looping(now);
             self.looping.store(looping, Ordering::Relaxed);
             self.publish(Phase::Failing { error, looping });
+            if first && self.place.lock().is_some() {
+                // The client is told, and may come again; its session ends.
+                return std::future::pending().await;
+            }
             sleep(pause).await;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use crate::child::{Child, Exit, Lines, Received, SendError, SpawnError};
 use crate::common::{Alive, Common};
-use crate::line::{broken_response_id, one_line};
+use crate::line::{Broken, broken_response, one_line, our_id};
 use crate::route::Subject;
 
 /// At most one warning about lines that are no messages in this time.
@@ -112,6 +112,8 @@ pub(crate) struct Upstream {
     end: watch::Sender<Option<Exit>>,
     /// Whether it is being ended because it hangs.
     hangs: AtomicBool,
+    /// The id of the last `ping` that asked whether it hangs.
+    probe: AtomicU64,
 }
 
 impl Upstream {
@@ -134,6 +136,7 @@ impl Upstream {
             initialized: Mutex::new(false),
             end: watch::Sender::new(None),
             hangs: AtomicBool::new(false),
+            probe: AtomicU64::new(0),
         });
         tokio::spawn(upstream.clone().run(lines, common.alive(), place));
         Ok(upstream)
@@ -217,8 +220,6 @@ impl Upstream {
             Ok(()) => {}
             Err(SendError::Closed { .. }) => {
                 waiting.forget();
-                // A process that does not take requests any more is of no use, even if it lives.
-                self.close(self.common.options.end_grace);
                 return Outcome::NotSent;
             }
             Err(error) => {
@@ -273,9 +274,14 @@ impl Upstream {
         self.table.lock().pending.get(&id).and_then(|pending| pending.call.clone())
     }
 
-    fn take(&self, id: &RequestId) -> Option<Pending> {
-        let RequestId::Number(id) = id else { return None };
-        self.table.lock().pending.remove(&u64::try_from(*id).ok()?)
+    fn take(&self, id: u64) -> Option<Pending> {
+        self.table.lock().pending.remove(&id)
+    }
+
+    /// The only request that is running, if it is the only one.
+    fn take_only(&self) -> Option<Pending> {
+        let mut table = self.table.lock();
+        if table.pending.len() == 1 { table.pending.pop_first().map(|(_, pending)| pending) } else { None }
     }
 
     // --- from the process ---
@@ -283,8 +289,18 @@ impl Upstream {
     /// Reads what the process writes, to its end, and waits until nothing is left of it. Never waits for a client.
     async fn run(self: Arc<Self>, mut lines: Lines, alive: Alive, place: Option<Arc<OwnedSemaphorePermit>>) {
         let mut noise = Noise::default();
+        let mut reads = true;
         let exit = loop {
-            match self.next(&mut lines).await {
+            let received = tokio::select! {
+                received = self.next(&mut lines) => received,
+                () = self.child.stdin_closed(), if reads => {
+                    // A process that reads nothing any more is of no use. It may still finish what it has.
+                    reads = false;
+                    self.close(self.common.options.end_grace);
+                    continue;
+                }
+            };
+            match received {
                 Received::Line(line) => self.line(line, &mut noise).await,
                 Received::TooLong => self.too_long(),
                 Received::Exit(exit) => break exit,
@@ -296,38 +312,41 @@ impl Upstream {
     }
 
     /// The next thing from the process, which is ended where it hangs.
-    async fn next(self: &Arc<Self>, lines: &mut Lines) -> Received {
-        let mut probe = None;
+    async fn next(&self, lines: &mut Lines) -> Received {
+        let received = match self.common.options.hang_timeout {
+            None => lines.recv().await,
+            Some(limit) => self.next_within(lines, limit).await,
+        };
+        // `None` comes after the exit only, and after the exit nobody asks.
+        received.unwrap_or_else(|| Received::Exit(crate::child::lost()))
+    }
+
+    async fn next_within(&self, lines: &mut Lines, limit: Duration) -> Option<Received> {
+        let mut probed = false;
         loop {
-            let received = match self.common.options.hang_timeout {
-                None => lines.recv().await,
-                Some(limit) => match timeout_at(Instant::now() + limit, lines.recv()).await {
-                    Ok(received) => received,
-                    Err(_) if self.table.lock().pending.is_empty() => {
-                        probe = None;
-                        continue;
-                    }
-                    Err(_) if probe.is_none() => {
-                        // The answer, like anything else that comes, ends this round.
-                        let id = self.next_id();
-                        self.post(Request { id: id.into(), method: "ping".into(), params: None }.to_bytes());
-                        probe = Some(id);
-                        continue;
-                    }
-                    Err(_) => {
-                        tracing::warn!(
-                            target: "bowline::gateway",
-                            child = %self.name,
-                            "the server hangs: it has a request, says nothing and does not answer ping; it is being ended"
-                        );
-                        self.hangs.store(true, Ordering::Relaxed);
-                        self.close(Duration::ZERO);
-                        lines.recv().await
-                    }
-                },
-            };
-            // `None` comes after the exit only, and after the exit nobody asks.
-            return received.unwrap_or_else(|| Received::Exit(crate::child::lost()));
+            if let Ok(received) = timeout(limit, lines.recv()).await {
+                return received;
+            }
+            // Who starts has its own limit; who waits for an answer of the client may be silent.
+            let excused = !*self.initialized.lock() || !self.questions.lock().is_empty();
+            if excused || self.table.lock().pending.is_empty() {
+                probed = false;
+            } else if !probed {
+                // The answer, like anything else that comes, ends this round.
+                let id = self.next_id();
+                self.probe.store(id, Ordering::Relaxed);
+                self.post(Request { id: id.into(), method: "ping".into(), params: None }.to_bytes());
+                probed = true;
+            } else {
+                tracing::warn!(
+                    target: "bowline::gateway",
+                    child = %self.name,
+                    "the server hangs: it has a request, says nothing and does not answer ping; it is being ended"
+                );
+                self.hangs.store(true, Ordering::Relaxed);
+                self.close(Duration::ZERO);
+                return lines.recv().await;
+            }
         }
     }
 
@@ -342,16 +361,30 @@ impl Upstream {
                     }
                 }
             }
-            Err(_) => {
-                self.noise(noise);
-                if let Some(pending) = broken_response_id(&line).and_then(|id| self.take(&id)) {
-                    let error = ErrorObject::outcome_unknown(
-                        "upstream_invalid",
-                        format!("{} answered with something that is not a JSON-RPC response", self.name),
-                    );
-                    let _ = pending.outcome.send(Outcome::Failed(error));
-                }
+            Err(_) => match broken_response(&line) {
+                Some(broken) => self.broken(broken),
+                None => self.noise(noise),
+            },
+        }
+    }
+
+    /// An answer that is no JSON-RPC response: its caller must not wait for a better one.
+    fn broken(&self, broken: Broken) {
+        tracing::warn!(target: "bowline::gateway", child = %self.name, "the server sent a response that is not valid");
+        self.common.counters.noise.up();
+        let (pending, outcome) = match broken {
+            Broken::Response(id) => {
+                let error = ErrorObject::outcome_unknown(
+                    "upstream_invalid",
+                    format!("{} answered with something that is not a JSON-RPC response", self.name),
+                );
+                (self.take(id), Outcome::Failed(error))
             }
+            // What a server says that could not read a request. Among several nobody knows which.
+            Broken::NoId(error) => (self.take_only(), Outcome::Answered(Reply::Error(error))),
+        };
+        if let Some(pending) = pending {
+            let _ = pending.outcome.send(outcome);
         }
     }
 
@@ -364,14 +397,17 @@ impl Upstream {
     }
 
     fn response(&self, response: Response) {
-        match self.take(&response.id) {
-            Some(pending) => drop(pending.outcome.send(Outcome::Answered(response.reply))),
+        let Response { id, reply } = response;
+        let ours = our_id(&id);
+        match ours.and_then(|id| self.take(id)) {
+            Some(pending) => drop(pending.outcome.send(Outcome::Answered(reply))),
+            None if ours == Some(self.probe.load(Ordering::Relaxed)) => {}
             None => {
                 self.common.counters.late.up();
                 tracing::debug!(
                     target: "bowline::gateway",
                     child = %self.name,
-                    id = %response.id,
+                    %id,
                     "a response that nobody waits for"
                 );
             }
@@ -405,12 +441,9 @@ impl Upstream {
     /// running it is that one's answer; among several nobody can know, and the call's own limit ends it.
     fn too_long(&self) {
         self.common.counters.too_long.up();
-        let mut table = self.table.lock();
-        let only = if table.pending.len() == 1 { table.pending.pop_first() } else { None };
-        drop(table);
         let limit = self.common.options.child.max_line;
-        match only {
-            Some((_, pending)) => {
+        match self.take_only() {
+            Some(pending) => {
                 let error = ErrorObject::internal(
                     "too_large",
                     format!("{} answered with more than {limit} bytes, the limit for one message", self.name),

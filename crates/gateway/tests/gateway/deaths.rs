@@ -28,7 +28,9 @@ async fn every_death_is_an_error_at_once_and_the_session_lives_on() {
         let start = Instant::now();
         let answer = client.tool(how, "die", json!({ "how": how })).await.response().await;
         let took = Instant::now() - start;
-        assert!(took < Duration::from_secs(1), "{how}: told after {took:?}");
+        // A silent process is known by its silence, twice as long as the limit set above.
+        let within = if how == "silent" { 2_000 } else { 1_000 };
+        assert!(took < Duration::from_millis(within), "{how}: told after {took:?}");
         let error = &answer["error"];
         assert_eq!(
             (&error["code"], &error["data"]["reason"]),
