@@ -23,6 +23,7 @@ use bowline_proto::{
         route_post, session_not_found,
     },
     jsonrpc::{ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, parse},
+    projection::{project_result, strip_stateless},
 };
 use bowline_store::{CreateError, SessionRecord, StreamKind};
 use bytes::Bytes;
@@ -96,6 +97,8 @@ async fn initialize(
         );
         return Ok(json(core, Reply::from(error).to_bytes(&id)));
     };
+    let result = project_result(revision, "initialize", result);
+    let result = if stateless { strip_stateless(result) } else { result };
     session.set_capabilities(&result);
     let mut response = json(core, Reply::Result(result).to_bytes(&id));
     if !stateless {

@@ -6,7 +6,10 @@ use crate::{
     isolate::{self, Isolated, Panicked},
     session::AddCall,
 };
-use bowline_proto::jsonrpc::{ErrorObject, Reply};
+use bowline_proto::{
+    jsonrpc::{ErrorObject, Reply},
+    projection::project_reply,
+};
 use std::{
     pin::Pin,
     sync::Arc,
@@ -116,6 +119,7 @@ fn finish(call: &Arc<CallState>, reply: Option<Reply>) {
     if let Some(Reply::Result(_)) = &reply {
         call.session.observe(&call.core, call.request_method(), call.request_params());
     }
+    let reply = reply.map(|reply| project_reply(call.session.revision, call.request_method(), reply));
     call.exchange.answer(reply.map(|reply| (call.id(), reply.to_bytes(call.id()))));
 }
 

@@ -109,12 +109,21 @@ impl Script {
             }
             "ask" => {
                 tokio::time::sleep(seconds("after")).await;
-                match call.ask("elicitation/create", Some(raw(&json!({ "message": "?" })))).await {
+                let mut question = json!({ "message": "?" });
+                if let Some(url) = params.get("url") {
+                    question["mode"] = json!("url");
+                    question["url"] = url.clone();
+                }
+                match call.ask("elicitation/create", Some(raw(&question))).await {
                     Reply::Result(answer) => Reply::Result(raw(&json!({ "answer": answer }))),
                     Reply::Error(error) => Reply::Error(error),
                 }
             }
             "big" => Reply::Result(raw(&json!("x".repeat(params["bytes"].as_u64().unwrap() as usize)))),
+            "tools/call" => Reply::Result(raw(&json!({
+                "content": [{ "type": "audio", "data": "AAAA", "mimeType": "audio/wav" }],
+                "structuredContent": { "n": 1 },
+            }))),
             "panic" => panic!("secret"),
             "resources/subscribe" | "logging/setLevel" => Reply::Result(Raw::empty_object()),
             method => ErrorObject::method_not_found(method).into(),

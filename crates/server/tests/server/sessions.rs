@@ -288,3 +288,26 @@ async fn sessions_calls_and_ids_are_bounded() {
     assert_eq!(server.script.calls.load(Ordering::SeqCst), 2, "a call that is refused does not run");
     drop(first);
 }
+
+#[tokio::test(start_paused = true)]
+async fn each_revision_gets_what_it_defines() {
+    let server = Server::new();
+    for (revision, audio, structured) in [
+        ("2024-11-05", false, false),
+        ("2025-03-26", true, false),
+        ("2025-06-18", true, true),
+        ("2025-11-25", true, true),
+    ] {
+        let mut client = server.client(revision).await;
+        let result = client.call("tools/call", json!({ "name": "x" })).await.json().await["result"].clone();
+        assert_eq!(result["content"][0]["type"], if audio { "audio" } else { "text" }, "{revision}");
+        assert_eq!(result.get("structuredContent").is_some(), structured, "{revision}");
+        let mut answer = client.call("ask", json!({ "url": "https://example.com" })).await;
+        if revision == "2025-11-25" {
+            assert!(answer.is_stream());
+            answer.event().await;
+        } else {
+            assert_eq!(answer.json().await["error"]["data"]["reason"], "unsupported_by_revision");
+        }
+    }
+}
