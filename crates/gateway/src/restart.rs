@@ -226,14 +226,26 @@ impl Keeper {
 
     /// Starts processes until one comes up. For one client alone, the first is started once.
     async fn bring_up(&self, backoff: &mut Backoff, first: bool) -> Starting {
+        let alone = first && self.place.lock().is_some();
         loop {
-            let turn = self.common.gate.turn(Instant::now().into_std());
+            let gate = &self.common.gate;
+            let now = Instant::now().into_std();
+            if alone && !gate.closed_for(now).is_zero() {
+                // A client that asks again and again must not take the turns of those who wait.
+                let error = self.common.unavailable("does not come up");
+                self.publish(Phase::Failing { error, looping: gate.is_looping(now) });
+                return std::future::pending().await;
+            }
+            let turn = gate.turn(now);
             if !turn.is_zero() {
-                if self.common.gate.is_looping(Instant::now().into_std()) {
+                if gate.is_looping(now) {
                     let error = self.common.unavailable("does not come up");
                     self.publish(Phase::Failing { error, looping: true });
                 }
-                sleep(turn).await;
+                tokio::select! {
+                    () = sleep(turn) => {}
+                    () = gate.opened() => {}
+                }
             }
             backoff.started(Instant::now().into_std());
             let error = match self.start(first).await {
@@ -253,7 +265,7 @@ impl Keeper {
             let looping = backoff.crash_looping(now) || self.common.gate.is_looping(now);
             self.looping.store(looping, Ordering::Relaxed);
             self.publish(Phase::Failing { error, looping });
-            if first && self.place.lock().is_some() {
+            if alone {
                 // The client is told, and may come again; its session ends.
                 return std::future::pending().await;
             }
