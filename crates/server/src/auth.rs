@@ -39,7 +39,7 @@ impl Denied {
 
     pub(crate) fn into_refusal(self) -> Refusal {
         let mut refusal = Refusal::new(self.status, ErrorObject::new(code::INVALID_REQUEST, self.message));
-        refusal.challenge = self.challenge;
+        refusal.challenge = self.challenge.map(Box::new);
         refusal
     }
 }

@@ -19,7 +19,7 @@ pub struct Refusal {
     /// `Retry-After`, in seconds.
     pub retry_after: Option<u32>,
     /// `WWW-Authenticate` (401).
-    pub challenge: Option<HeaderValue>,
+    pub challenge: Option<Box<HeaderValue>>,
     /// Whether the connection is closed after the answer, because the rest of the request will not be read.
     pub close: bool,
 }
@@ -103,7 +103,7 @@ impl Refusal {
             out.insert(header::RETRY_AFTER, seconds.into());
         }
         if let Some(challenge) = &self.challenge {
-            out.insert(header::WWW_AUTHENTICATE, challenge.clone());
+            out.insert(header::WWW_AUTHENTICATE, HeaderValue::clone(challenge));
         }
         if self.close {
             out.insert(header::CONNECTION, HeaderValue::from_static("close"));
