@@ -1,1 +1,29 @@
 //! The program bowline: a gateway that never drops work, and tools around it
+
+mod cli;
+mod duration;
+mod logging;
+mod serve;
+mod size;
+
+use std::{ffi::OsString, io::Write as _, process::ExitCode};
+
+/// Wrong usage: nothing was started.
+const USAGE: u8 = 2;
+
+/// Runs the program with these arguments, its name first. Reports on stderr; returns 0 when all went well, 1 for a failure,
+/// 2 for wrong usage, and what [`serve`](crate) documents for signals.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let parsed = match cli::parse(args) {
+        Ok(parsed) => parsed,
+        Err(refused) => return refused.report(),
+    };
+    match parsed {
+        cli::Parsed::Serve(options, matches) => serve::main(*options, &matches),
+    }
+}
+
+/// Says on stderr what went wrong. A stderr that is gone is no reason to fail again.
+fn complain(error: &dyn std::fmt::Display) {
+    let _ = writeln!(anstream::stderr(), "bowline: {error}");
+}

@@ -5,14 +5,18 @@
 //!
 //! - [`jsonrpc`]: one parse of an envelope, parameters and results kept as raw JSON
 //! - [`revision`]: the dated protocol revisions and what each one has
+//! - [`http`]: from method, headers and body to what has to be done
+//! - [`legacy`]: the two halves of a stream (a writer, and a reader for each connection), and how long clients wait
 //! - [`sse`]: server-sent events, written and read
 //! - [`cursor`]: event ids and the ids of our own requests
-//! - [`http`]: from method, headers and body to what has to be done
+//! - [`client`]: what a client does when a stream ends before its response
+//! - [`time`]: points in time, as arguments
 
+pub mod client;
 pub mod cursor;
 pub mod http;
 pub mod jsonrpc;
 pub mod legacy;
 pub mod revision;
 pub mod sse;
-mod time;
+pub mod time;

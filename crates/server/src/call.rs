@@ -133,6 +133,11 @@ impl Call {
     /// that is said here, and before the result. Returns whether a client may come to see it: notifications may be dropped at a
     /// bound, and nothing is streamed to a client that cannot read streams.
     pub fn notify(&self, notification: &Notification) -> bool {
+        // Without a session only progress belongs to a POST: a server that sends log messages has to declare `logging`, and
+        // one that announces changes has to keep who wants to know (SEMANTICS 3).
+        if self.0.session.stateless && &*notification.method == "notifications/message" {
+            return false;
+        }
         let key = progress_key(notification);
         let droppable = matches!(&*notification.method, "notifications/progress" | "notifications/message");
         let class = if droppable { EventClass::Droppable } else { EventClass::Kept };

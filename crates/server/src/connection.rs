@@ -4,6 +4,7 @@ use crate::{
     body::Body,
     core::{Core, Drain},
     outlet::{FIRST_EPOCH, Opened, Outlet, Reading},
+    post::EndsWithClient,
     random,
     session::{InUse, Session},
 };
@@ -36,6 +37,8 @@ pub(crate) struct Target {
     pub(crate) poll: u64,
     /// The writing end, where it is on this backend.
     pub(crate) outlet: Option<Arc<Outlet>>,
+    /// The calls that end with this connection.
+    pub(crate) leaving: Option<EndsWithClient>,
 }
 
 pub(crate) struct Connection {
@@ -54,6 +57,7 @@ pub(crate) struct Connection {
     delivered: u64,
     id: String,
     over: bool,
+    _leaving: Option<EndsWithClient>,
     _reading: Option<Reading>,
     _in_use: InUse,
 }
@@ -122,6 +126,7 @@ impl Connection {
             delivered: attachment.delivered,
             id: String::with_capacity(96),
             over: false,
+            _leaving: target.leaving,
             _reading: target.outlet.as_ref().map(Outlet::read),
             _in_use: session.use_now(core),
             outlet: target.outlet,

@@ -25,8 +25,10 @@ pub(crate) struct Core {
     /// Streams that live with their connection: batches, and what the store would not have.
     pub(crate) ephemeral: Arc<MemoryStore>,
     pub(crate) policy: Policy,
+    /// Whether `X-Forwarded-Host` stands for `Host`.
+    pub(crate) trust_proxy: bool,
     pub(crate) options: Options,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) keyring: Keyring,
     pub(crate) backend: BackendId,
     pub(crate) sessions: Sessions,
@@ -40,6 +42,7 @@ impl Core {
         handler: Arc<dyn RawHandler>,
         store: Arc<dyn Store>,
         policy: Policy,
+        trust_proxy: bool,
         options: Options,
         keyring: Keyring,
     ) -> Arc<Self> {
@@ -48,8 +51,9 @@ impl Core {
             store,
             ephemeral: Arc::new(MemoryStore::default()),
             policy,
+            trust_proxy,
             options,
-            metrics: Metrics::default(),
+            metrics: Arc::default(),
             keyring,
             backend: BackendId(random::word()),
             sessions: Sessions::default(),

@@ -40,6 +40,7 @@ pub struct EndpointBuilder {
     origins: AllowedOrigins,
     hosts: AllowedHosts,
     loopback: bool,
+    trust_proxy: bool,
 }
 
 impl EndpointBuilder {
@@ -100,6 +101,14 @@ impl EndpointBuilder {
         self
     }
 
+    /// Whether whoever connects is a proxy of ours. Then the last entry of `X-Forwarded-Host`, where there is one, stands for
+    /// `Host`: the nearest proxy wrote it, while those before it may be the client's. Default `false`.
+    #[must_use]
+    pub const fn trust_proxy(mut self, trust_proxy: bool) -> Self {
+        self.trust_proxy = trust_proxy;
+        self
+    }
+
     /// The endpoint. Must be called inside a tokio runtime: housekeeping runs there until the last clone is dropped.
     #[must_use]
     pub fn build(self) -> Endpoint {
@@ -113,7 +122,7 @@ impl EndpointBuilder {
         };
         let keyring = self.keyring.unwrap_or_else(random_keyring);
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
-        let core = Core::new(self.handler, store, policy, self.options, keyring);
+        let core = Core::new(self.handler, store, policy, self.trust_proxy, self.options, keyring);
         tokio::spawn(housekeeping(Arc::downgrade(&core)));
         Endpoint { core }
     }
@@ -155,6 +164,7 @@ impl Endpoint {
             origins: AllowedOrigins::default(),
             hosts: AllowedHosts::default(),
             loopback: true,
+            trust_proxy: false,
         }
     }
 

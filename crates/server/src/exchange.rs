@@ -198,11 +198,6 @@ impl Exchange {
             Phase::Streaming { outlet, .. } => outlet.unread_since(),
         }
     }
-
-    /// Whether a client that went away can come back to this exchange, or may still learn how.
-    pub(crate) fn survives_disconnect(&self) -> bool {
-        self.session.resumable
-    }
 }
 
 /// Notes that the client left, when the future that waited for the answer is dropped.

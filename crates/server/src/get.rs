@@ -94,6 +94,7 @@ async fn standalone(
         after: None,
         poll: 0,
         outlet: Some(outlet),
+        leaving: None,
     };
     match Connection::open(core, session, target).await {
         Ok(body) => Ok(events(core, body)),
@@ -169,6 +170,7 @@ async fn resume_stream(
         after: Some(cursor.offset),
         poll: cursor.poll,
         outlet,
+        leaving: None,
     };
     match Connection::open(core, session, target).await {
         Ok(body) => Ok(events(core, body)),

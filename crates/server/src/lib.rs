@@ -37,3 +37,4 @@ pub use handler::{BoxFuture, Hello, RawHandler};
 pub use listener::{ListenerOptions, raise_file_limit, serve};
 pub use metrics::{Metric, Metrics};
 pub use peer::Peer;
+pub use service::Principal;

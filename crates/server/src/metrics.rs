@@ -60,6 +60,8 @@ metrics! {
     sessions_refused: counter,
     /// Sessions that ended for lack of use.
     sessions_expired: counter,
+    /// Requests being served without a session.
+    bindings: gauge,
     /// Calls that run.
     calls: gauge,
     /// Calls that were refused because their session runs too many.

@@ -9,6 +9,7 @@ use crate::{
     core::Core,
     exchange::{Answer, Exchange},
     handler::Hello,
+    outlet::Outlet,
     random,
     service::{Caller, accepted, events, json},
     session::{AddCall, Session},
@@ -199,6 +200,9 @@ fn notified(core: &Arc<Core>, session: &Arc<Session>, notification: Notification
 
 async fn call(core: &Arc<Core>, session: &Arc<Session>, request: Request) -> Result<Response<Body>, Refusal> {
     let id = request.id.clone();
+    if session.stateless && needs_session(&request.method) {
+        return Ok(json(core, Reply::from(ErrorObject::method_not_found(&request.method)).to_bytes(&id)));
+    }
     let token = progress_token(&request);
     let hold = if token.is_some() {
         core.options.json_hold_progress.min(core.options.json_hold)
@@ -207,33 +211,59 @@ async fn call(core: &Arc<Core>, session: &Arc<Session>, request: Request) -> Res
     };
     let exchange = Exchange::new(core, session, Some(id.clone()), 1);
     let call = CallState::new(core, session, &exchange, request, token);
-    let leaves = DisconnectCancels(Some(&call));
+    // Before an id was told, nobody can come back; a session's calls run on all the same, since the client may only have
+    // lost the answer to its POST (SEMANTICS 6).
+    let mut leaving = EndsWithClient(if session.stateless { vec![call.clone()] } else { Vec::new() });
     stream_from_the_start(core, &exchange);
     supervise::start(&call).map_err(|refused| refuse_call(core, &refused, id.clone()))?;
-    let answer = wait(core, &exchange, hold).await;
-    let response = match answer {
-        Answer::Json(replies) => match replies.into_iter().next() {
-            Some(reply) => json(core, reply),
-            // The client cancelled its own request: there is nothing to say, and a stream can say nothing.
-            None => events(core, Body::empty()),
-        },
-        Answer::Stream(outlet) => {
-            let target = Target {
-                stream: outlet.stream,
-                kind: StreamKind::Call,
-                request_id: Some(id.clone()),
-                after: Some(0),
-                poll: 0,
-                outlet: Some(outlet),
-            };
-            let body = Connection::open(core, session, target).await.map_err(|error| {
-                Refusal::internal("stream_lost", format!("the answer cannot be streamed: {error}"), Some(id))
-            })?;
-            events(core, body)
+    match wait(core, &exchange, hold).await {
+        Answer::Json(replies) => {
+            leaving.disarm();
+            Ok(match replies.into_iter().next() {
+                Some(reply) => json(core, reply),
+                // The client cancelled its own request: there is nothing to say, and a stream can say nothing.
+                None => events(core, Body::empty()),
+            })
         }
+        Answer::Stream(outlet) => {
+            if session.resumable {
+                leaving.0.clear();
+            }
+            stream(core, session, outlet, Some(id), leaving).await
+        }
+    }
+}
+
+/// The answer that reads `outlet` from its start.
+async fn stream(
+    core: &Arc<Core>,
+    session: &Arc<Session>,
+    outlet: Arc<Outlet>,
+    request_id: Option<RequestId>,
+    leaving: EndsWithClient,
+) -> Result<Response<Body>, Refusal> {
+    let target = Target {
+        stream: outlet.stream,
+        kind: StreamKind::Call,
+        request_id: request_id.clone(),
+        after: Some(0),
+        poll: 0,
+        outlet: Some(outlet),
+        leaving: Some(leaving),
     };
-    leaves.disarm();
-    Ok(response)
+    match Connection::open(core, session, target).await {
+        Ok(body) => Ok(events(core, body)),
+        Err(error) => Err(Refusal::internal(
+            "stream_lost",
+            format!("the answer cannot be streamed: {error}"),
+            request_id,
+        )),
+    }
+}
+
+/// Methods that set something for later requests: there is nowhere to keep it without a session (SEMANTICS 3).
+fn needs_session(method: &str) -> bool {
+    matches!(method, "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe")
 }
 
 /// Waits for the answer of an exchange, which becomes a stream at the latest after `hold`.
@@ -268,20 +298,20 @@ fn refuse_call(core: &Core, refused: &AddCall, id: RequestId) -> Refusal {
     }
 }
 
-/// Cancels a call whose answer cannot be come back to, when its client goes away while we wait.
-struct DisconnectCancels<'a>(Option<&'a Arc<CallState>>);
+/// Calls that end with the client that waits for them, because their answer cannot be come back to. A call that is over
+/// takes no notice.
+pub(crate) struct EndsWithClient(Vec<Arc<CallState>>);
 
-impl DisconnectCancels<'_> {
+impl EndsWithClient {
+    /// The client has its answer.
     fn disarm(mut self) {
-        self.0 = None;
+        self.0.clear();
     }
 }
 
-impl Drop for DisconnectCancels<'_> {
+impl Drop for EndsWithClient {
     fn drop(&mut self) {
-        if let Some(call) = self.0
-            && !call.exchange.survives_disconnect()
-        {
+        for call in &self.0 {
             call.cancel(CancelReason::Disconnected);
         }
     }
@@ -323,54 +353,34 @@ async fn batch(
         return Ok(accepted());
     }
     let exchange = Exchange::new(core, session, None, requests.len());
-    let mut running = CancelAll(Vec::with_capacity(requests.len()));
+    let mut leaving = EndsWithClient(Vec::with_capacity(requests.len()));
     for fault in faults {
         exchange.fault(fault);
     }
     stream_from_the_start(core, &exchange);
     for request in requests {
         let id = request.id.clone();
+        if session.stateless && needs_session(&request.method) {
+            let error = Reply::from(ErrorObject::method_not_found(&request.method));
+            exchange.answer(Some((&id, error.to_bytes(&id))));
+            continue;
+        }
         let token = progress_token(&request);
         let call = CallState::new(core, session, &exchange, request, token);
         match supervise::start(&call) {
-            Ok(()) => running.0.push(call),
+            Ok(()) => leaving.0.push(call),
             Err(refused) => {
                 let refusal = refuse_call(core, &refused, id.clone());
                 exchange.answer(Some((&id, refusal.body())));
             }
         }
     }
-    let answer = wait(core, &exchange, core.options.json_hold).await;
-    let response = match answer {
-        Answer::Json(replies) if replies.is_empty() => accepted(),
-        Answer::Json(replies) => json(core, array(&replies)),
-        Answer::Stream(outlet) => {
-            let target = Target {
-                stream: outlet.stream,
-                kind: StreamKind::Call,
-                request_id: None,
-                after: Some(0),
-                poll: 0,
-                outlet: Some(outlet),
-            };
-            let body = Connection::open(core, session, target).await.map_err(|error| {
-                Refusal::internal("stream_lost", format!("the answer cannot be streamed: {error}"), None)
-            })?;
-            events(core, body)
+    match wait(core, &exchange, core.options.json_hold).await {
+        Answer::Json(replies) => {
+            leaving.disarm();
+            Ok(if replies.is_empty() { accepted() } else { json(core, array(&replies)) })
         }
-    };
-    running.0.clear();
-    Ok(response)
-}
-
-/// A batch cannot be come back to: its calls end with the client that waits for it.
-struct CancelAll(Vec<Arc<CallState>>);
-
-impl Drop for CancelAll {
-    fn drop(&mut self) {
-        for call in &self.0 {
-            call.cancel(CancelReason::Disconnected);
-        }
+        Answer::Stream(outlet) => stream(core, session, outlet, None, leaving).await,
     }
 }
 

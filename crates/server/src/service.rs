@@ -5,14 +5,21 @@ use bowline_proto::http::{
     Admitted, Refusal, Verb, admit, check_length, cors_headers, negotiate, preflight, too_large, too_slow,
 };
 use bytes::{Buf, Bytes, BytesMut};
-use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::BodyExt as _;
 use std::sync::Arc;
 
-/// Who is calling.
+/// Who is calling: one unambiguous text for each (issuer, subject) or static key, never a token. Sessions, cursors and mailboxes are
+/// bound to it.
+///
+/// A layer in front of the endpoint that authenticates puts it into the request's extensions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal(pub String);
+
+/// What is known of a caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// The name that sessions, cursors and mailboxes are bound to; `None` where no authentication is configured.
+    /// `None` where no authentication is configured.
     pub(crate) principal: Option<String>,
 }
 
@@ -21,9 +28,12 @@ pub(crate) async fn answer<B>(core: &Arc<Core>, request: Request<B>) -> Response
 where
     B: http_body::Body,
 {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     if let Some(answer) = health(core, &parts) {
         return answer;
+    }
+    if core.trust_proxy {
+        take_forwarded_host(&mut parts.headers);
     }
     let mut response = match road(core, &parts, body).await {
         Ok(response) => response,
@@ -46,7 +56,8 @@ async fn road<B: http_body::Body>(
         *response.headers_mut() = answer.headers;
         return Ok(response);
     }
-    let caller = Caller::default();
+    let caller =
+        Caller { principal: parts.extensions.get::<Principal>().map(|principal| principal.0.clone()) };
     negotiate(verb, &parts.headers)?;
     match verb {
         Verb::Post => {
@@ -56,6 +67,20 @@ async fn road<B: http_body::Body>(
         }
         Verb::Get => get::answer(core, &caller, parts).await,
         Verb::Delete | Verb::Preflight => delete::answer(core, &caller, parts).await,
+    }
+}
+
+/// Puts the host that a trusted proxy was asked for in the place of the one that the proxy asks for.
+///
+/// The last entry of the last field is the nearest proxy's own; what stands before may come from the client, a page that
+/// rebinds its name included. An entry that is no header value (it was part of one) or blank changes nothing.
+fn take_forwarded_host(headers: &mut HeaderMap) {
+    let Some(forwarded) = headers.get_all("x-forwarded-host").iter().next_back() else { return };
+    let last = forwarded.as_bytes().rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii();
+    if !last.is_empty()
+        && let Ok(host) = HeaderValue::from_bytes(last)
+    {
+        headers.insert(header::HOST, host);
     }
 }
 
@@ -162,4 +187,30 @@ pub(crate) fn events(core: &Core, body: Body) -> Response<Body> {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(forwarded: &[&'static str]) -> String {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, HeaderValue::from_static("backend:8000"));
+        for value in forwarded {
+            headers.append("x-forwarded-host", HeaderValue::from_static(value));
+        }
+        take_forwarded_host(&mut headers);
+        assert_eq!(headers.get_all(header::HOST).iter().count(), 1);
+        headers[header::HOST].to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn the_nearest_proxy_says_the_host() {
+        assert_eq!(host(&[]), "backend:8000");
+        assert_eq!(host(&["mcp.example.com"]), "mcp.example.com");
+        assert_eq!(host(&["forged.example, mcp.example.com "]), "mcp.example.com");
+        assert_eq!(host(&["forged.example", "mcp.example.com:8443"]), "mcp.example.com:8443");
+        assert_eq!(host(&["mcp.example.com, "]), "backend:8000");
+        assert_eq!(host(&[""]), "backend:8000");
+    }
 }

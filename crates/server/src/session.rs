@@ -1,6 +1,6 @@
 //! What this backend holds of a session beside its record: running calls, open questions, the standalone stream.
 
-use crate::{call::CallState, core::Core, outlet::Outlet};
+use crate::{Metrics, call::CallState, core::Core, outlet::Outlet};
 use bowline_proto::{
     cursor::{CursorCodec, RequestToken, RequestTokenCodec, Scope, StreamId},
     jsonrpc::{Raw, Reply, RequestId},
@@ -48,6 +48,16 @@ pub(crate) struct Session {
     /// The lists whose changes the server said it announces.
     lists: OnceLock<Vec<&'static str>>,
     ended: AtomicBool,
+    /// Where a binding is counted while it exists.
+    counted: Option<Arc<Metrics>>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(metrics) = &self.counted {
+            metrics.bindings.down();
+        }
+    }
 }
 
 impl Session {
@@ -74,6 +84,8 @@ impl Session {
         let mut session = Self::scoped(core, scope, Box::default(), Version(0), record);
         session.stateless = true;
         session.resumable = core.resumes_without_sessions();
+        core.metrics.bindings.up();
+        session.counted = Some(core.metrics.clone());
         session
     }
 
@@ -106,6 +118,7 @@ impl Session {
             last_touch: AtomicU64::new(now),
             lists: OnceLock::new(),
             ended: AtomicBool::new(false),
+            counted: None,
         }
     }
 

@@ -61,6 +61,16 @@ pub enum SpawnError {
     },
 }
 
+impl ChildSpec {
+    /// Finds the program as [`super::Child::spawn`] would, without starting it: for an error before anything is started.
+    ///
+    /// # Errors
+    /// The program is missing or not executable, or its directory is missing.
+    pub fn find_program(&self) -> Result<PathBuf, SpawnError> {
+        resolve(self, &self.environment.resolve(std::env::vars_os()))
+    }
+}
+
 /// The path of the program of `spec`, found with the variables `env` of the process.
 pub(crate) fn resolve(spec: &ChildSpec, env: &[(OsString, OsString)]) -> Result<PathBuf, SpawnError> {
     if let Some(dir) = &spec.cwd

@@ -346,31 +346,50 @@ fn too_deep(text: &[u8]) -> bool {
     false
 }
 
-/// The text of the member `name` of the object `text`.
+/// The text of the member `name` of the object `text`: of the first one, should it stand twice.
 pub(super) fn find_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    struct Find<'n>(&'n str);
-    impl<'de> Visitor<'de> for Find<'_> {
-        type Value = Option<&'de RawValue>;
+    let mut found = None;
+    visit_members(text, |key, value| {
+        if found.is_none() && key == name {
+            found = Some(value);
+        }
+    })?;
+    found
+}
+
+/// The members of the object `text`, in their order.
+pub(super) fn all_members(text: &str) -> Option<Vec<(String, &str)>> {
+    let mut members = Vec::new();
+    visit_members(text, |key, value| members.push((key.to_owned(), value)))?;
+    Some(members)
+}
+
+/// Shows `see` every member of the object `text`; `None` where it is no object. Keys without escapes are borrowed.
+fn visit_members<'a>(text: &'a str, see: impl FnMut(&str, &'a str)) -> Option<()> {
+    struct Members<F>(F);
+    impl<'de, F: FnMut(&str, &'de str)> Visitor<'de> for Members<F> {
+        type Value = ();
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("an object")
         }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut found = None;
-            while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-                if found.is_none() && key == self.0 {
-                    found = Some(map.next_value()?);
-                } else {
-                    map.next_value::<IgnoredAny>()?;
+        fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+            while let Some(key) = map.next_key::<&'de RawValue>()? {
+                let value = map.next_value::<&'de RawValue>()?;
+                match key.get().strip_prefix('"').and_then(|key| key.strip_suffix('"')) {
+                    Some(key) if !key.contains('\\') => (self.0)(key, value.get()),
+                    // Already parsed as a string once, so it is one.
+                    _ => {
+                        (self.0)(&serde_json::from_str::<String>(key.get()).unwrap_or_default(), value.get())
+                    }
                 }
             }
-            Ok(found)
+            Ok(())
         }
     }
-    if !text.starts_with('{') {
+    if !text.trim_ascii_start().starts_with('{') {
         return None;
     }
-    let mut json = serde_json::Deserializer::from_str(text);
-    json.deserialize_map(Find(name)).ok().flatten().map(RawValue::get)
+    serde_json::Deserializer::from_str(text).deserialize_map(Members(see)).ok()
 }
 
 #[cfg(test)]

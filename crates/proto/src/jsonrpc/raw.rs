@@ -94,6 +94,29 @@ impl Raw {
         Some(Self(out.into()))
     }
 
+    /// The members of this object in their order, the values raw; `None` where this is no object.
+    #[must_use]
+    pub fn members(&self) -> Option<Vec<(String, Self)>> {
+        let members = super::parse::all_members(&self.0)?;
+        Some(members.into_iter().map(|(name, value)| (name, Self(self.0.slice_ref(value)))).collect())
+    }
+
+    /// The object of these members, in this order.
+    #[must_use]
+    pub fn from_members<N: AsRef<str>>(members: impl IntoIterator<Item = (N, Self)>) -> Self {
+        let mut out = String::from("{");
+        for (name, value) in members {
+            if out.len() > 1 {
+                out.push(',');
+            }
+            out.push_str(&serde_json::Value::from(name.as_ref()).to_string());
+            out.push(':');
+            out.push_str(value.as_str());
+        }
+        out.push('}');
+        Self(out.into())
+    }
+
     /// The value as a string, where it is a JSON string.
     #[must_use]
     pub fn string(&self) -> Option<String> {
@@ -158,6 +181,16 @@ mod tests {
         assert_eq!(set(r#"{"b":1}"#).unwrap(), r#"{"a":7,"b":1}"#);
         assert_eq!(set("{ }").unwrap(), r#"{"a":7 }"#);
         assert_eq!(set("[]"), None);
+    }
+
+    #[test]
+    fn takes_objects_apart_and_puts_them_together() {
+        let raw = Raw::parse(r#"{ "b" : 1.50, "a\"" : [ 1 ] }"#).unwrap();
+        let members = raw.members().unwrap();
+        assert_eq!(members.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["b", "a\""]);
+        assert_eq!(Raw::from_members(members).as_str(), r#"{"b":1.50,"a\"":[ 1 ]}"#);
+        assert_eq!(Raw::parse("[]").unwrap().members(), None);
+        assert_eq!(Raw::empty_object().members(), Some(Vec::new()));
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //!
 //! Neither half knows how an event id is written: a reader says a [`Position`], the cursor codec makes an id of it.
 
+#[cfg(test)]
+mod harness;
 mod queue;
 mod reader;
 mod retry;

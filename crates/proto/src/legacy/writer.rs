@@ -416,3 +416,6 @@ fn no_room(id: &RequestId, length: usize) -> Bytes {
         format!("The response has {length} bytes and the stream has no room for it. Ask for less at a time.");
     ErrorObject::internal("too_large", message).to_response(Some(id))
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use crate::script::{Script, Scripted};
 use bowline_proto::sse::{Decoder, Limits};
-use bowline_server::{Body, Endpoint, EndpointBuilder, Options};
+use bowline_server::{Body, Endpoint, EndpointBuilder, Options, Principal};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -48,6 +48,7 @@ pub(crate) struct Client {
     pub(crate) endpoint: Endpoint,
     pub(crate) session: Option<String>,
     pub(crate) next_id: u64,
+    pub(crate) principal: Option<&'static str>,
 }
 
 pub(crate) struct Answer {
@@ -95,6 +96,9 @@ impl Client {
         }
         for (name, value) in headers {
             request = request.header(*name, *value);
+        }
+        if let Some(principal) = self.principal {
+            request = request.extension(Principal(principal.into()));
         }
         let response = self.endpoint.handle(request.body(Full::new(body)).unwrap()).await;
         let (parts, body) = response.into_parts();

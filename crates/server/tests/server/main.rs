@@ -8,3 +8,4 @@ mod lifecycle;
 mod polling;
 mod script;
 mod sessions;
+mod stateless;

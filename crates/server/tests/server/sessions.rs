@@ -115,6 +115,29 @@ async fn requests_without_or_with_a_wrong_session_are_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_is_its_principals_alone() {
+    let server = Server::new();
+    let mut alice =
+        Client { endpoint: server.endpoint.clone(), session: None, next_id: 1, principal: Some("alice") };
+    let hello = alice.post(&initialize("2025-11-25")).await;
+    alice.session = Some(hello.headers["mcp-session-id"].to_str().unwrap().to_owned());
+    let mut slow = alice.call("gate", json!({})).await;
+    let cursor = slow.event().await.unwrap().id;
+    let unknown = Client { session: Some("nobody".into()), ..alice.clone() };
+    let echo = json!({ "jsonrpc": "2.0", "id": 1, "method": "echo" });
+    let expected = unknown.post(&echo).await.text().await;
+    for principal in [Some("bob"), None] {
+        let other = Client { principal, ..alice.clone() };
+        let answer = other.post(&echo).await;
+        assert_eq!((answer.status.as_u16(), answer.text().await), (404, expected.clone()));
+        for answer in [other.get(None).await, other.get(cursor.as_deref()).await, other.delete().await] {
+            assert_eq!(answer.status, 404);
+        }
+    }
+    assert_eq!(alice.post(&echo).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
 async fn revisions_in_headers_are_held_against_the_session() {
     let server = Server::new();
     let client = server.client("2025-06-18").await;

@@ -22,10 +22,10 @@ impl Millis {
 
 /// Where the store's time starts.
 #[derive(Debug)]
-pub(super) struct Epoch(Instant);
+pub(super) struct Origin(Instant);
 
-impl Epoch {
-    pub(super) fn start() -> Self {
+impl Origin {
+    pub(super) fn new() -> Self {
         Self(Instant::now())
     }
 

@@ -11,7 +11,7 @@ impl BackendRegistry for MemoryStore {
         draining: bool,
         ttl: Duration,
     ) -> StoreFuture<'_, Result<(), Unavailable>> {
-        let now = self.inner.epoch.now();
+        let now = self.inner.origin.now();
         let mut leases = self.inner.leases.lock();
         if let Some(state) = leases.get_mut(&backend, now) {
             *state = draining;
@@ -23,7 +23,7 @@ impl BackendRegistry for MemoryStore {
     }
 
     fn backend_state(&self, backend: BackendId) -> StoreFuture<'_, Result<BackendState, Unavailable>> {
-        let now = self.inner.epoch.now();
+        let now = self.inner.origin.now();
         let state = match self.inner.leases.lock().get(&backend, now) {
             Some(false) => BackendState::Alive,
             Some(true) => BackendState::Draining,

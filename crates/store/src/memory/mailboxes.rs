@@ -30,7 +30,7 @@ impl Mailbox for MemoryStore {
         stream: StreamId,
         after: u64,
     ) -> StoreFuture<'_, Result<Vec<Letter>, Unavailable>> {
-        let now = self.inner.epoch.now();
+        let now = self.inner.origin.now();
         let shard = self.inner.shard(stream);
         let letters = shard.mailboxes.get(&stream, now).map_or(&[][..], |letters| &letters.letters);
         let start = usize::try_from(after).unwrap_or(usize::MAX).min(letters.len());
@@ -53,7 +53,7 @@ impl Inner {
         payload: Bytes,
         ttl: Duration,
     ) -> Result<bool, Unavailable> {
-        let now = self.epoch.now();
+        let now = self.origin.now();
         let deadline = now.plus(ttl);
         let waker = {
             let mut shard = self.shard(stream);

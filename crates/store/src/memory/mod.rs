@@ -19,7 +19,7 @@ pub use stats::{MemoryStats, Swept};
 
 use crate::BackendId;
 use bowline_proto::cursor::StreamId;
-use expiring::{Epoch, Expiring, Popped};
+use expiring::{Expiring, Origin, Popped};
 use log::Log;
 use mailboxes::LetterBox;
 use order::Order;
@@ -41,6 +41,9 @@ const SHARDS: usize = 64;
 
 /// How much a write that found no room may sweep before it is refused.
 const SWEEP_FOR_ROOM: usize = 1_024;
+
+/// How much is swept under one lock: what expired together must not hold up the callers of its shard.
+const SWEEP_AT_ONCE: usize = 256;
 
 /// Keeps everything in memory, within [`MemoryLimits`]. Clones share one store.
 ///
@@ -65,7 +68,7 @@ struct Inner {
     graves: Order<Arc<str>>,
     limits: MemoryLimits,
     counts: Counts,
-    epoch: Epoch,
+    origin: Origin,
     /// Where the next sweep starts, so that a small budget reaches every shard in time.
     next_sweep: AtomicUsize,
 }
@@ -100,13 +103,14 @@ impl MemoryStore {
                 graves: Order::new(),
                 limits,
                 counts: Counts::default(),
-                epoch: Epoch::start(),
+                origin: Origin::new(),
                 next_sweep: AtomicUsize::new(0),
             }),
         }
     }
 
-    /// Frees what is past its time, at most `budget` entries of it. Costs as much as it frees, not as much as there is.
+    /// Frees what is past its time, at most `budget` entries of it and 256 of one shard. Costs as much as it
+    /// frees, not as much as there is. [`Swept::more`] says whether to call it again at once.
     pub fn sweep(&self, budget: usize) -> Swept {
         self.inner.sweep(budget)
     }
@@ -148,13 +152,16 @@ impl Inner {
     }
 
     fn sweep(&self, budget: usize) -> Swept {
-        let now = self.epoch.now();
+        let now = self.origin.now();
         let mut swept = Swept::default();
-        let mut left = budget;
+        let mut budget = budget;
+        drain(&mut self.leases.lock(), now, &mut budget, |_, _| swept.leases += 1);
         let start = self.next_sweep.fetch_add(1, Relaxed);
         for index in 0..SHARDS {
             let mut guard = self.shards[start.wrapping_add(index) % SHARDS].lock();
             let shard = &mut *guard;
+            let granted = budget.min(SWEEP_AT_ONCE);
+            let mut left = granted;
             let wakers = self.sweep_streams(shard, now, &mut left, &mut swept);
             drain(&mut shard.sessions, now, &mut left, |_, entry| {
                 match entry {
@@ -168,10 +175,10 @@ impl Inner {
                 self.forget_letters(&letters);
             });
             drop(guard);
+            budget -= granted - left;
+            swept.more |= left == 0;
             wakers.iter().for_each(waiters::wake);
         }
-        drain(&mut self.leases.lock(), now, &mut left, |_, _| swept.leases += 1);
-        swept.more = left == 0;
         swept
     }
 }

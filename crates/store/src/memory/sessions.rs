@@ -24,7 +24,7 @@ impl SessionStore for MemoryStore {
     }
 
     fn load_session(&self, id: &str) -> StoreFuture<'_, Result<SessionLookup, Unavailable>> {
-        let now = self.inner.epoch.now();
+        let now = self.inner.origin.now();
         let found = match self.inner.shard_of(id.as_bytes()).sessions.get(id, now) {
             Some(Entry::Live(version, record)) => SessionLookup::Live(*version, Arc::clone(record)),
             Some(Entry::Ended(_)) => SessionLookup::Ended,
@@ -39,7 +39,7 @@ impl SessionStore for MemoryStore {
         version: Version,
         record: SessionRecord,
     ) -> StoreFuture<'_, Result<Version, UpdateError>> {
-        let now = self.inner.epoch.now();
+        let now = self.inner.origin.now();
         let answer = match self.inner.shard_of(id.as_bytes()).sessions.get_mut(id, now) {
             Some(Entry::Live(current, kept)) if *current == version => {
                 *current = Version(version.0 + 1);
@@ -53,7 +53,7 @@ impl SessionStore for MemoryStore {
     }
 
     fn touch_session(&self, id: &str, ttl: Duration) -> StoreFuture<'_, Result<(), Unavailable>> {
-        let now = self.inner.epoch.now();
+        let now = self.inner.origin.now();
         let mut shard = self.inner.shard_of(id.as_bytes());
         if matches!(shard.sessions.get(id, now), Some(Entry::Live(..))) {
             shard.sessions.prolong(id, now.plus(ttl), now);
@@ -71,7 +71,7 @@ impl Inner {
         let limit = self.limits.sessions;
         let version = Version(1);
         loop {
-            let now = self.epoch.now();
+            let now = self.origin.now();
             let mut shard = self.shard_of(id.as_bytes());
             if shard.sessions.get(id, now).is_some() {
                 return Err(CreateError::Exists);
@@ -92,7 +92,7 @@ impl Inner {
     }
 
     fn delete_session(&self, id: &str, tombstone: Duration) -> bool {
-        let now = self.epoch.now();
+        let now = self.origin.now();
         {
             let mut shard = self.shard_of(id.as_bytes());
             let Some(entry @ Entry::Live(..)) = shard.sessions.get_mut(id, now) else { return false };

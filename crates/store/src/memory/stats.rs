@@ -52,7 +52,7 @@ pub struct Swept {
     pub mailboxes: usize,
     /// Leases that were not renewed.
     pub leases: usize,
-    /// Whether the budget was used up and more may be waiting.
+    /// Whether a bound of the sweep was met, so that more may be waiting.
     pub more: bool,
 }
 

@@ -40,7 +40,7 @@ impl StreamLog for MemoryStore {
         after: u64,
         limit: ReadLimit,
     ) -> StoreFuture<'_, Result<Page, ReadError>> {
-        let now = self.inner.epoch.now();
+        let now = self.inner.origin.now();
         let shard = self.inner.shard(stream);
         let page = match shard.streams.get(&stream, now) {
             Some(log) => log.read_after(after, limit),
@@ -50,7 +50,7 @@ impl StreamLog for MemoryStore {
     }
 
     fn attach(&self, stream: StreamId) -> StoreFuture<'_, Result<Attachment, ReadError>> {
-        let now = self.inner.epoch.now();
+        let now = self.inner.origin.now();
         let (attachment, waker) = {
             let mut shard = self.inner.shard(stream);
             match shard.streams.get_mut(&stream, now).map(Log::attach) {
@@ -63,25 +63,26 @@ impl StreamLog for MemoryStore {
     }
 
     fn delivered(&self, stream: StreamId, generation: u64, offset: u64) {
-        let now = self.inner.epoch.now();
+        let now = self.inner.origin.now();
         if let Some(log) = self.inner.shard(stream).streams.get_mut(&stream, now) {
             log.note_delivered(generation, offset);
         }
     }
 
     fn trim(&self, stream: StreamId, offset: u64) {
-        let now = self.inner.epoch.now();
+        let now = self.inner.origin.now();
         if let Some(log) = self.inner.shard(stream).streams.get_mut(&stream, now) {
             self.inner.release(log.trim(offset));
         }
     }
 
     fn housekeep(&self, budget: usize) {
+        // What is left when the budget is used up waits for the next second.
         self.sweep(budget);
     }
 
     fn keep(&self, stream: StreamId, ttl: Duration) {
-        let now = self.inner.epoch.now();
+        let now = self.inner.origin.now();
         let mut shard = self.inner.shard(stream);
         if shard.streams.get(&stream, now).is_some_and(|log| !log.is_sealed()) {
             shard.streams.prolong(&stream, now.plus(ttl), now);
@@ -112,7 +113,7 @@ impl Inner {
     fn create(&self, stream: &NewStream) -> Result<(), CreateError> {
         let limit = self.limits.streams;
         loop {
-            let now = self.epoch.now();
+            let now = self.origin.now();
             let mut shard = self.shard(stream.id);
             if shard.streams.get(&stream.id, now).is_some() {
                 return Err(CreateError::Exists);
@@ -176,7 +177,7 @@ impl Inner {
         keep: Option<Duration>,
         limit: u64,
     ) -> Try {
-        let now = self.epoch.now();
+        let now = self.origin.now();
         let mut shard = self.shard(at.stream);
         let Some(log) = shard.streams.get_mut(&at.stream, now) else {
             return Try::Done(Err(WriteError::Gone), None);

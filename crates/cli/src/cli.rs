@@ -1,0 +1,225 @@
+//! The command line: which command, with which options.
+
+use crate::{USAGE, complain, serve::options::ServeOptions};
+use clap::{
+    ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+use std::{ffi::OsString, process::ExitCode};
+
+/// MCP over Streamable HTTP that never drops work.
+#[derive(Debug, Parser)]
+#[command(
+    name = "bowline",
+    version,
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(Box<ServeOptions>),
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Parsed {
+    /// `bowline serve`, with what says which options were typed.
+    Serve(Box<ServeOptions>, ArgMatches),
+}
+
+/// Why nothing is done.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// Wrong usage, or a wish for help or the version.
+    Clap(clap::Error),
+    /// An option of another program that has another name here, or none.
+    Foreign(&'static str, &'static str),
+}
+
+impl Refused {
+    /// Says it and returns the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        match self {
+            Self::Clap(error) => {
+                // Help and version go to stdout, everything else to stderr; when that is gone, nobody is told.
+                let _ = error.print();
+                if error.use_stderr() { USAGE.into() } else { ExitCode::SUCCESS }
+            }
+            Self::Foreign(option, advice) => {
+                complain(&format_args!("{option} is not an option here: {advice}"));
+                USAGE.into()
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Clap(error) => write!(f, "{error}"),
+            Self::Foreign(option, advice) => write!(f, "{option}: {advice}"),
+        }
+    }
+}
+
+/// Options of supergateway, mcp-proxy and mcpo that mean something else here, or nothing.
+const FOREIGN: [(&str, &str); 22] = [
+    (
+        "--cors",
+        "name the web origins that may call, with --allow-origin https://app.example.com (or `*` for any)",
+    ),
+    ("--healthEndpoint", "GET /healthz and /readyz are always served"),
+    ("--ssePath", "the old HTTP+SSE transport is not served; clients use Streamable HTTP at --path"),
+    ("--messagePath", "the old HTTP+SSE transport is not served; clients use Streamable HTTP at --path"),
+    ("--baseUrl", "no address is sent to clients, so none is needed; --path sets the path"),
+    ("--sse", "serving a remote server is not supported yet; give the command of a stdio server"),
+    ("--streamableHttp", "serving a remote server is not supported yet; give the command of a stdio server"),
+    (
+        "--header",
+        "it belongs to remote servers, which are not supported yet; --env sets a variable of the command",
+    ),
+    (
+        "--oauth2Bearer",
+        "it belongs to remote servers, which are not supported yet; --env sets a variable of the command",
+    ),
+    ("--protocolVersion", "the revision is negotiated with each client and with the command"),
+    ("--pass-environment", "say --pass-env all (the default), none, or names"),
+    ("--no-pass-environment", "say --pass-env none"),
+    ("--named-server", "one command is served for now; start one bowline for each"),
+    ("--named-server-config", "one command is served for now; start one bowline for each"),
+    ("--transport", "Streamable HTTP is always what is served; leave it out"),
+    ("--server", "Streamable HTTP is always what is served; leave it out"),
+    ("--endpoint", "say --path"),
+    ("--streamEndpoint", "say --path"),
+    ("--maxBodySize", "say --body-limit 4MiB"),
+    ("--apiKey", "there is no authentication yet; put an authenticating proxy in front"),
+    ("--api-key", "there is no authentication yet; put an authenticating proxy in front"),
+    ("--debug", "say -v, or --log-level debug"),
+];
+
+/// Reads a command line, its first word the name of the program.
+pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Parsed, Refused> {
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    // `bowline --stdio "..."`, as supergateway is called.
+    if args
+        .get(1)
+        .and_then(|first| first.to_str())
+        .is_some_and(|first| first.split('=').next() == Some("--stdio"))
+    {
+        args.insert(1, "serve".into());
+    }
+    let mut matches = command().try_get_matches_from(args).map_err(refused)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| refused(error.format(&mut command())))?;
+    match cli.command {
+        Command::Serve(options) => {
+            let (_, matches) = matches.remove_subcommand().expect("a command was read from it");
+            Ok(Parsed::Serve(options, matches))
+        }
+    }
+}
+
+fn refused(error: clap::Error) -> Refused {
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg)
+    {
+        let name = argument.split(['=', ' ']).next().unwrap_or_default();
+        if let Some((name, advice)) = FOREIGN.iter().find(|(foreign, _)| *foreign == name) {
+            return Refused::Foreign(name, advice);
+        }
+    }
+    Refused::Clap(error)
+}
+
+/// The command line as `clap` knows it. Variables that are empty count as absent, as compose files set them, and help does
+/// not show what they hold.
+fn command() -> clap::Command {
+    let mut command = Cli::command();
+    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    for name in names {
+        command = command.mut_subcommand(name, |sub| {
+            sub.mut_args(|arg| {
+                let empty = arg
+                    .get_env()
+                    .is_some_and(|name| std::env::var_os(name).is_some_and(|value| value.is_empty()));
+                let arg = arg.hide_env_values(true);
+                if empty { arg.env(None::<&str>) } else { arg }
+            })
+        });
+    }
+    command
+}
+
+/// The options of `serve`, for tests of what they mean.
+#[cfg(test)]
+pub(crate) fn serve_for_tests<'a>(
+    args: impl IntoIterator<Item = &'a str>,
+) -> Result<(ServeOptions, ArgMatches), Refused> {
+    let Parsed::Serve(options, matches) = parse(args.into_iter().map(OsString::from))?;
+    Ok((*options, matches))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_visible_option_has_a_variable_of_its_name() {
+        let command = command();
+        let serve = command.find_subcommand("serve").unwrap();
+        for arg in serve.get_arguments().filter(|arg| !arg.is_hide_set()) {
+            let Some(long) =
+                arg.get_long().filter(|long| !matches!(*long, "help" | "env" | "verbose" | "key-file"))
+            else {
+                continue;
+            };
+            let name = format!("BOWLINE_{}", long.to_ascii_uppercase().replace('-', "_"));
+            assert_eq!(arg.get_env().and_then(|env| env.to_str()), Some(name.as_str()), "--{long}");
+        }
+    }
+
+    #[test]
+    fn every_option_is_explained() {
+        let mut command = command();
+        let help = command.find_subcommand_mut("serve").unwrap().render_long_help().to_string();
+        for word in
+            ["Exit codes", "SIGTERM", "500ms", "BOWLINE_KEY", "/readyz", "--max-connection <DURATION>"]
+        {
+            assert!(help.contains(word), "{word}");
+        }
+        for arg in command.find_subcommand("serve").unwrap().get_arguments() {
+            assert!(arg.get_help().is_some(), "{}", arg.get_id());
+        }
+    }
+
+    #[test]
+    fn options_of_other_programs_are_explained() {
+        for line in [
+            &["serve", "--cors"][..],
+            &["serve", "--ssePath=/x"],
+            &["serve", "--pass-environment", "--", "cat"],
+            &["--stdio", "cat", "--baseUrl", "x"],
+        ] {
+            let args = ["bowline"].iter().chain(line).copied().map(OsString::from);
+            assert!(matches!(parse(args), Err(Refused::Foreign(..))), "{line:?}");
+        }
+        let args = ["bowline", "serve", "--lsiten", "x", "--", "cat"].map(OsString::from);
+        assert!(matches!(parse(args), Err(Refused::Clap(_))));
+    }
+
+    #[test]
+    fn a_call_as_supergateway_serves() {
+        let (options, _) = serve_for_tests(["bowline", "--stdio", "npx x", "--port", "9"]).unwrap();
+        assert_eq!((options.child.stdio.as_deref(), options.network.port), (Some("npx x"), Some(9)));
+    }
+}

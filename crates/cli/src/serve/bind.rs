@@ -1,0 +1,71 @@
+//! Takes the address, or says who has it.
+
+use super::{address::Address, blame};
+use std::io;
+use tokio::net::TcpListener;
+
+/// Why the address cannot be listened on. Exit code 1.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BindError {
+    #[error(
+        "{address} is in use{by}. Stop that program, or take another port with --port N (0 takes a free one)."
+    )]
+    InUse {
+        address: Address,
+        /// ` by NAME (pid N)`, or nothing.
+        by: String,
+    },
+    #[error(
+        "{0} may not be listened on: ports below 1024 need a privilege. Take another with --port N, or allow it (CAP_NET_BIND_SERVICE)."
+    )]
+    Refused(Address),
+    #[error(
+        "{0} is not an address of this machine. Take one that `ip address` shows, 127.0.0.1, or 0.0.0.0 for all."
+    )]
+    NotOurs(Address),
+    #[error("{address} cannot be listened on: {source}")]
+    Other { address: Address, source: io::Error },
+}
+
+/// Listens on `address`; where a name has several addresses, on the first that is free.
+pub(crate) async fn bind(address: &Address) -> Result<TcpListener, BindError> {
+    let bound = TcpListener::bind((address.host.as_str(), address.port)).await;
+    bound.map_err(|source| {
+        let address = address.clone();
+        match source.kind() {
+            io::ErrorKind::AddrInUse => {
+                let by =
+                    blame::listener(address.port).map(|process| format!(" by {process}")).unwrap_or_default();
+                BindError::InUse { address, by }
+            }
+            io::ErrorKind::PermissionDenied => BindError::Refused(address),
+            io::ErrorKind::AddrNotAvailable => BindError::NotOurs(address),
+            _ => BindError::Other { address, source },
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(host: &str, port: u16) -> Address {
+        Address { host: host.into(), port }
+    }
+
+    #[tokio::test]
+    async fn a_port_in_use_names_the_program() {
+        let taken = bind(&address("127.0.0.1", 0)).await.unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let error = bind(&address("127.0.0.1", port)).await.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("127.0.0.1:{port} is in use")), "{error}");
+        #[cfg(target_os = "linux")]
+        assert!(error.contains(&format!("(pid {})", std::process::id())), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_address_of_another_machine() {
+        let error = bind(&address("192.0.2.1", 0)).await.unwrap_err();
+        assert!(matches!(error, BindError::NotOurs(_)), "{error}");
+    }
+}

@@ -1,0 +1,126 @@
+//! The life of `bowline serve`: start, serve, drain, leave.
+
+use super::{
+    announce::Announcement,
+    bind::{self, BindError},
+    placeholder::{Gateway, GatewayOptions, Sharing},
+    settings::Settings,
+    signals::Signals,
+};
+use crate::{duration, logging::LogFormat};
+use bowline_gateway::child::{Guard, GuardCommand, GuardError, SpawnError};
+use bowline_server::{Endpoint, raise_file_limit, serve};
+use std::{io, process::ExitCode, sync::Arc, time::Duration};
+use tokio::sync::oneshot;
+
+/// How long the errors that a drain ended calls with have to reach those who wait for them.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+
+/// Why serving did not start, or ended by itself. Exit code 1.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    #[error(transparent)]
+    Command(#[from] SpawnError),
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    #[error(transparent)]
+    Guard(#[from] GuardError),
+    #[error("this program's own file was not found: {0}")]
+    OwnProgram(#[source] io::Error),
+    #[error("signals cannot be received: {0}")]
+    Signals(#[source] io::Error),
+    #[error("the address of the listener is not known: {0}")]
+    LocalAddress(#[source] io::Error),
+    #[error("connections cannot be accepted any more: {0}")]
+    Accept(#[source] io::Error),
+}
+
+/// Serves until a signal, or until the listener fails.
+///
+/// # Errors
+/// What was found wrong before anything was started, or what ended the listener.
+pub(crate) async fn run(settings: Settings, format: LogFormat) -> Result<ExitCode, RunError> {
+    let mut signals = Signals::new().map_err(RunError::Signals)?;
+    settings.child.find_program()?;
+    let listener = bind::bind(&settings.address).await?;
+    let bound = listener.local_addr().map_err(RunError::LocalAddress)?;
+    let guard = Guard::start(GuardCommand::current_exe().map_err(RunError::OwnProgram)?)?;
+    let open_files = raise_file_limit();
+    tracing::debug!(open_files, "limits");
+    let announcement = Announcement::new(&settings, bound);
+
+    let gateway = gateway(&settings, guard);
+    let drain_timeout = settings.drain_timeout;
+    let options = settings.listener;
+    let endpoint = endpoint(settings, Arc::clone(&gateway), bound.ip().is_loopback());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let stopped = async { drop(stopped.await) };
+    let mut serving = tokio::spawn(serve(listener, endpoint.clone(), options, stopped));
+    announcement.say(format);
+
+    let leave = tokio::select! {
+        leave = signals.next() => leave,
+        ended = &mut serving => {
+            endpoint.close().await;
+            gateway.shutdown().await;
+            let ended = ended.map_err(io::Error::other).and_then(|ended| ended);
+            return Err(RunError::Accept(ended.err().unwrap_or_else(|| io::ErrorKind::NotConnected.into())));
+        }
+    };
+    let calls = endpoint.metrics().calls.get();
+    tracing::info!(signal = leave.name(), calls, at_most = %duration::show(drain_timeout), "draining");
+    let last = async {
+        endpoint.drain(drain_timeout).await;
+        last_words(&endpoint).await;
+        endpoint.close().await;
+        gateway.shutdown().await;
+        drop(stop);
+        let _ = serving.await;
+    };
+    tokio::select! {
+        biased;
+        again = signals.next() => {
+            tracing::warn!(signal = again.name(), "stopping at once");
+            Ok(again.exit_code())
+        }
+        () = last => {
+            tracing::info!("stopped");
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Waits until the calls that a drain had to end have told their callers. Nothing to wait for where all ended in time.
+async fn last_words(endpoint: &Endpoint) {
+    let quiet = async {
+        while endpoint.metrics().calls.get() > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    if tokio::time::timeout(LAST_WORDS, quiet).await.is_err() {
+        tracing::warn!(calls = endpoint.metrics().calls.get(), "calls are left that could not be ended");
+    }
+}
+
+fn gateway(settings: &Settings, guard: Guard) -> Arc<Gateway> {
+    let mut options = GatewayOptions::new(settings.child.clone());
+    options.sharing = if settings.shared { Sharing::Shared } else { Sharing::PerSession };
+    options.init_timeout = settings.init_timeout;
+    options.max_children = settings.max_children;
+    Gateway::new(options, guard)
+}
+
+fn endpoint(settings: Settings, gateway: Arc<Gateway>, loopback: bool) -> Endpoint {
+    let mut builder = Endpoint::builder(gateway)
+        .path(settings.path)
+        .session_mode(settings.mode)
+        .allowed_origins(settings.origins)
+        .allowed_hosts(settings.hosts)
+        .loopback(loopback)
+        .trust_proxy(settings.trust_proxy)
+        .options(settings.endpoint);
+    if let Some(keyring) = settings.keyring {
+        builder = builder.keyring(keyring);
+    }
+    builder.build()
+}

@@ -1,0 +1,287 @@
+//! What the options mean together: everything that can be refused before anything is started.
+
+use super::{
+    address::{Address, AddressError},
+    command::{self, CommandError},
+    keys::{self, KeyError},
+    options::{Mode, Response, ServeOptions, Stale},
+};
+use bowline_gateway::child::ChildSpec;
+use bowline_proto::{
+    cursor::Keyring,
+    http::{AllowListError, AllowedHosts, AllowedOrigins, SessionMode, StaleSession},
+    legacy::RetryPolicy,
+};
+use bowline_server::{ListenerOptions, Options, ResponseMode};
+use clap::{ArgMatches, parser::ValueSource};
+use std::{ffi::OsString, time::Duration};
+
+/// Wrong usage: what is said before anything is started. Exit code 2.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UsageError {
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error("--allow-origin: {0}")]
+    Origin(#[source] AllowListError),
+    #[error("--allow-host: {0}")]
+    Host(#[source] AllowListError),
+    #[error("--path {0:?}: write a path that starts with a slash, such as /mcp, without `?`, `#` or blanks")]
+    Path(String),
+    #[error("--path {0:?} is taken: /healthz and /readyz are the probes")]
+    PathTaken(String),
+    #[error(
+        "{0} needs --session-mode stateless: with sessions, calls can be resumed and a stale id is 404 in any case"
+    )]
+    NeedsStateless(&'static str),
+    #[error("--stateful and --stateless (or --session-mode stateless) contradict each other; give one")]
+    ModeConflict,
+}
+
+/// Everything that `bowline serve` was told, checked.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) address: Address,
+    pub(crate) path: String,
+    pub(crate) mode: SessionMode,
+    pub(crate) origins: AllowedOrigins,
+    pub(crate) hosts: AllowedHosts,
+    pub(crate) trust_proxy: bool,
+    pub(crate) keyring: Option<Keyring>,
+    pub(crate) endpoint: Options,
+    pub(crate) listener: ListenerOptions,
+    pub(crate) child: ChildSpec,
+    pub(crate) shared: bool,
+    pub(crate) init_timeout: Duration,
+    pub(crate) max_children: usize,
+    pub(crate) drain_timeout: Duration,
+}
+
+/// A variable of the environment.
+pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+impl Settings {
+    /// Checks `options`; `matches` says which of them were typed and which came from variables.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with what to write in its place.
+    pub(crate) fn new(
+        options: ServeOptions,
+        matches: &ArgMatches,
+        environment: Environment<'_>,
+    ) -> Result<Self, UsageError> {
+        let typed = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+        let child = command::child_spec(options.command, options.child, typed("stdio"), environment)?;
+        let network = options.network;
+        let address = Address::choose(
+            (network.listen.as_deref(), typed("listen")),
+            (network.host.as_deref(), typed("host")),
+            (network.port, typed("port")),
+        )?;
+        let path = check_path(network.path)?;
+        let mode = session_mode(&options.sessions)?;
+        let keyring = keys::keyring(network.key_file.as_deref(), typed("key_file"), environment)?;
+        let origins = AllowedOrigins::parse(entries(&network.allow_origin)).map_err(UsageError::Origin)?;
+        let hosts = AllowedHosts::parse(entries(&network.allow_host)).map_err(UsageError::Host)?;
+
+        let mut endpoint = Options::default();
+        let streams = options.streams;
+        endpoint.response = match streams.response {
+            Response::Auto => ResponseMode::Auto,
+            Response::Sse => ResponseMode::Sse,
+            Response::Json => ResponseMode::Json,
+        };
+        endpoint.json_hold = streams.json_hold;
+        endpoint.json_hold_progress = endpoint.json_hold_progress.min(streams.json_hold);
+        endpoint.max_connection = (!streams.max_connection.is_zero()).then_some(streams.max_connection);
+        endpoint.retry = RetryPolicy {
+            explicit: streams.retry,
+            expected_outage: streams.expected_outage,
+            ..RetryPolicy::default()
+        };
+        endpoint.keep_alive = streams.keep_alive;
+        endpoint.sealed_ttl = streams.sealed_ttl;
+        endpoint.call_timeout = streams.call_timeout;
+        endpoint.abandon_after = streams.abandon_after;
+        endpoint.session_ttl = options
+            .sessions
+            .session_timeout_ms
+            .map_or(options.sessions.session_ttl, |millis| Duration::from_millis(millis.into()));
+        endpoint.max_sessions = options.sessions.max_sessions;
+        endpoint.max_calls_per_session = options.sessions.max_calls_per_session;
+        endpoint.body_limit = network.body_limit;
+        let mut listener = ListenerOptions::default();
+        listener.max_connections = network.max_connections;
+
+        Ok(Self {
+            address,
+            path,
+            mode,
+            origins,
+            hosts,
+            trust_proxy: network.trust_proxy,
+            keyring,
+            endpoint,
+            listener,
+            child: child.spec,
+            shared: child.shared,
+            init_timeout: child.init_timeout,
+            max_children: child.max_children,
+            drain_timeout: network.drain_timeout,
+        })
+    }
+}
+
+/// Entries of a list; a comma at the end is no entry.
+fn entries(list: &[String]) -> impl Iterator<Item = &str> {
+    list.iter().map(|entry| entry.trim()).filter(|entry| !entry.is_empty())
+}
+
+fn check_path(path: String) -> Result<String, UsageError> {
+    let plain = path.starts_with('/')
+        && !path.bytes().any(|byte| byte <= b' ' || byte == 0x7f || matches!(byte, b'?' | b'#'));
+    if !plain || path.parse::<http::uri::PathAndQuery>().is_err() {
+        return Err(UsageError::Path(path));
+    }
+    if matches!(path.trim_end_matches('/'), "/healthz" | "/readyz") {
+        return Err(UsageError::PathTaken(path));
+    }
+    Ok(path)
+}
+
+fn session_mode(sessions: &super::options::SessionOptions) -> Result<SessionMode, UsageError> {
+    let stateless = sessions.stateless || sessions.session_mode == Mode::Stateless;
+    if stateless && sessions.stateful {
+        return Err(UsageError::ModeConflict);
+    }
+    if stateless {
+        let stale_session = match sessions.stale_session {
+            Stale::NotFound => StaleSession::NotFound,
+            Stale::Ignore => StaleSession::Ignore,
+        };
+        return Ok(SessionMode::Stateless { resumable: sessions.resumable, stale_session });
+    }
+    if sessions.resumable {
+        return Err(UsageError::NeedsStateless("--resumable"));
+    }
+    if sessions.stale_session == Stale::Ignore {
+        return Err(UsageError::NeedsStateless("--stale-session ignore"));
+    }
+    Ok(SessionMode::Stateful)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli;
+
+    fn settings(line: &str) -> Result<Settings, String> {
+        let args =
+            std::iter::once("bowline").chain(["serve"]).chain(line.split(' ').filter(|w| !w.is_empty()));
+        let (options, matches) = cli::serve_for_tests(args).map_err(|error| error.to_string())?;
+        Settings::new(options, &matches, &|_| None).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_endpoint() {
+        let settings = settings("-- cat").unwrap();
+        let (ours, theirs) = (format!("{:?}", settings.endpoint), format!("{:?}", Options::default()));
+        assert_eq!(ours, theirs);
+        assert_eq!(format!("{:?}", settings.listener), format!("{:?}", ListenerOptions::default()));
+        assert_eq!(settings.address.to_string(), "127.0.0.1:8000");
+        assert_eq!((settings.path.as_str(), settings.mode), ("/mcp", SessionMode::Stateful));
+        assert_eq!(settings.drain_timeout, Duration::from_secs(30));
+        assert!(!settings.shared && !settings.trust_proxy && settings.keyring.is_none());
+    }
+
+    #[test]
+    fn every_option_arrives() {
+        let settings = settings(
+            "--listen [::1]:0 --path /x/ --json-hold 500ms --max-connection 0 --retry 3s --expected-outage 8s \
+             --keep-alive 5s --session-ttl 1h --sealed-ttl 10m --call-timeout 2h --abandon-after 1m --drain-timeout 0 \
+             --body-limit 64KiB --max-sessions 5 --max-children 6 --max-connections 7 --max-calls-per-session 8 \
+             --allow-origin https://a.example,https://b.example --allow-origin null --allow-host a.example \
+             --trust-proxy --child shared --init-timeout 5s --response sse -- cat",
+        )
+        .unwrap();
+        let endpoint = &settings.endpoint;
+        assert_eq!(endpoint.response, ResponseMode::Sse);
+        assert_eq!(endpoint.json_hold, Duration::from_millis(500));
+        assert_eq!(endpoint.json_hold_progress, Duration::from_millis(250));
+        assert_eq!(endpoint.max_connection, None);
+        assert_eq!(endpoint.retry.explicit, Some(Duration::from_secs(3)));
+        assert_eq!(endpoint.retry.expected_outage, Duration::from_secs(8));
+        assert_eq!(endpoint.keep_alive, Duration::from_secs(5));
+        assert_eq!(endpoint.session_ttl, Duration::from_secs(3_600));
+        assert_eq!(endpoint.sealed_ttl, Duration::from_secs(600));
+        assert_eq!(endpoint.call_timeout, Duration::from_secs(7_200));
+        assert_eq!(endpoint.abandon_after, Duration::from_secs(60));
+        assert_eq!(endpoint.body_limit, 65_536);
+        assert_eq!((endpoint.max_sessions, endpoint.max_calls_per_session), (5, 8));
+        assert_eq!((settings.max_children, settings.listener.max_connections), (6, 7));
+        assert_eq!(settings.drain_timeout, Duration::ZERO);
+        assert_eq!(settings.address.to_string(), "[::1]:0");
+        assert_eq!(settings.path, "/x/");
+        assert_eq!(settings.init_timeout, Duration::from_secs(5));
+        assert!(settings.trust_proxy && settings.shared);
+        for origin in ["https://a.example", "https://b.example", "null"] {
+            assert!(settings.origins.allow(origin.as_bytes(), false), "{origin}");
+        }
+        assert!(settings.hosts.allow(b"a.example", false));
+    }
+
+    #[test]
+    fn a_short_hold_bounds_the_one_for_progress() {
+        let settings = settings("--json-hold 100ms -- cat").unwrap();
+        assert_eq!(settings.endpoint.json_hold_progress, Duration::from_millis(100));
+    }
+
+    #[test]
+    fn session_modes() {
+        let resumable = SessionMode::Stateless { resumable: true, stale_session: StaleSession::Ignore };
+        let line = "--session-mode stateless --resumable --stale-session ignore -- cat";
+        assert_eq!(settings(line).unwrap().mode, resumable);
+        let plain = SessionMode::Stateless { resumable: false, stale_session: StaleSession::NotFound };
+        assert_eq!(settings("--stateless -- cat").unwrap().mode, plain);
+        assert_eq!(settings("--stateful -- cat").unwrap().mode, SessionMode::Stateful);
+    }
+
+    #[test]
+    fn spellings_of_others() {
+        let settings =
+            settings("--stdio cat --streamableHttpPath /x --outputTransport streamableHttp --sessionTimeout 60000 --logLevel none")
+                .unwrap();
+        assert_eq!(settings.path, "/x");
+        assert_eq!(settings.endpoint.session_ttl, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn refusals_say_what_to_write() {
+        for (line, message) in [
+            ("", "no command: say which MCP server to serve"),
+            ("--stdio cat -- cat", "both --stdio and a command after `--` were given; give one"),
+            ("--allow-origin app.example.com -- cat", "--allow-origin: \"app.example.com\" is not an origin"),
+            ("--allow-host http://x -- cat", "--allow-host: \"http://x\" is not a host"),
+            ("--path mcp -- cat", "--path \"mcp\": write a path that starts with a slash"),
+            ("--path /m?x -- cat", "--path \"/m?x\": write a path"),
+            ("--path /healthz/ -- cat", "--path \"/healthz/\" is taken"),
+            ("--resumable -- cat", "--resumable needs --session-mode stateless"),
+            ("--stale-session ignore -- cat", "--stale-session ignore needs --session-mode stateless"),
+            ("--stateful --stateless -- cat", "contradict each other"),
+            ("--listen 127.0.0.1:1 --port 2 -- cat", "--listen already names address and port"),
+            ("--listen 8000 -- cat", "--port 8000"),
+            ("--json-hold 5 -- cat", "a number needs its unit: 5ms, 5s, 5m or 5h"),
+            ("--keep-alive 0 -- cat", "has to be more than 0"),
+            ("--body-limit 4M -- cat", "say MiB (1024) or MB (1000)"),
+            ("--max-sessions 0 -- cat", "expected a whole number from 1"),
+            ("--outputTransport sse --stdio cat", "only streamableHttp is served"),
+            ("--log-level loud -- cat", "expected off, error, warn"),
+        ] {
+            let refused = settings(line).unwrap_err();
+            assert!(refused.contains(message), "{line}: {refused}");
+        }
+    }
+}
