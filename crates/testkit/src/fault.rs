@@ -132,7 +132,7 @@ async fn connection(
         let up = pump(from_client, to_server, fault.clone(), false);
         let down = pump(from_server, to_client, fault.clone(), true);
         tokio::select! {
-            (up, down) = async { tokio::join!(up, down) } => up == End::Cut || down == End::Cut,
+            ended = async { tokio::try_join!(up, down) } => ended.is_err(),
             () = cut(fault, accepted) => true,
         }
     };
@@ -161,25 +161,23 @@ async fn cut(mut fault: watch::Receiver<Fault>, accepted: Instant) {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Orderly,
-    Cut,
-}
+/// Why a pump did not come to an orderly end: the connection has to be reset.
+#[derive(Debug)]
+struct Cut;
 
 async fn pump(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
     mut fault: watch::Receiver<Fault>,
     down: bool,
-) -> End {
+) -> Result<(), Cut> {
     let mut buffer = vec![0; 64 * 1024];
     let mut passed = 0_u64;
     loop {
-        let Ok(read) = from.read(&mut buffer).await else { return End::Cut };
+        let Ok(read) = from.read(&mut buffer).await else { return Err(Cut) };
         let now = match fault.wait_for(|fault| *fault != Fault::Freeze).await {
             Ok(now) => *now,
-            Err(_) => return End::Cut,
+            Err(_) => return Err(Cut),
         };
         let mut take = read;
         match now {
@@ -191,10 +189,10 @@ async fn pump(
         }
         if read == 0 {
             let _ = to.shutdown().await;
-            return End::Orderly;
+            return Ok(());
         }
         if to.write_all(&buffer[..take]).await.is_err() || take < read {
-            return End::Cut;
+            return Err(Cut);
         }
         passed += take as u64;
     }

@@ -97,7 +97,8 @@ pub fn marked(marker: &str, leader: u32) -> Vec<Process> {
         all.iter().filter(|process| process.carries(marker)).map(|process| process.pid).collect();
     let mut sessions: BTreeSet<u32> = BTreeSet::from([leader]);
     sessions.extend(all.iter().filter(|p| carrying.contains(&p.pid)).map(|p| p.session));
-    sessions.retain(|session| Some(*session) != own_session);
+    // 0 is the kernel's, and ours holds the runner of the tests.
+    sessions.retain(|session| *session != 0 && Some(*session) != own_session);
     all.into_iter()
         .filter(|process| carrying.contains(&process.pid) || sessions.contains(&process.session))
         .filter(|process| process.pid != own)
