@@ -11,8 +11,8 @@ use std::{ffi::OsString, io::Write as _, process::ExitCode};
 /// Wrong usage: nothing was started.
 const USAGE: u8 = 2;
 
-/// Runs the program with these arguments, its name first. Reports on stderr; returns 0 when all went well, 1 for a failure,
-/// 2 for wrong usage, and what [`serve`](crate) documents for signals.
+/// Runs the program with these arguments, its name first. Reports on stderr. Returns 0 when all went well, 1 for a failure, 2 for
+/// wrong usage, and 128 and its number for a second signal.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let parsed = match cli::parse(args) {
         Ok(parsed) => parsed,

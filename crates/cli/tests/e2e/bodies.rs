@@ -1,6 +1,6 @@
 //! SEMANTICS 1.6 and 1.7: how large and how slow a body may be, and what has to be in it.
 
-use crate::support::{assert_refused, assert_serves, exchange, ping, serve};
+use crate::common::{assert_refused, assert_serves, exchange, ping, serve};
 use bowline_testkit::{Answer, Raw};
 use serde_json::{Value, json};
 use std::fmt::Write as _;

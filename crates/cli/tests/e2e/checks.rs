@@ -1,6 +1,6 @@
 //! SEMANTICS 1: the order of checks, up to the body.
 
-use crate::support::{assert_error, assert_refused, assert_serves, exchange, ping, serve};
+use crate::common::{assert_error, assert_refused, assert_serves, exchange, ping, serve};
 use bowline_testkit::{Session, initialize};
 
 /// Every header that is wrong in its own way; each later check would refuse the request too.

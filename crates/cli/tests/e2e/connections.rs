@@ -1,6 +1,6 @@
 //! What clients do to connections: odd requests, old versions, halves, and many at once.
 
-use crate::support::{assert_serves, exchange, ping, serve};
+use crate::common::{assert_serves, exchange, ping, serve};
 use bowline_testkit::{Answer, Raw};
 use serde_json::json;
 

@@ -1,8 +1,12 @@
-//! The built program over real sockets, in front of real processes: what SEMANTICS promises, row by row.
+//! The built program from the outside: what it prints, serves and returns, and what SEMANTICS promises, row by row, over
+//! real sockets and in front of real processes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bodies;
 mod checks;
+mod common;
 mod connections;
+mod serve;
 mod support;
+mod usage;

@@ -30,7 +30,8 @@ impl Server {
     }
 
     pub(crate) async fn client(&self, revision: &str) -> Client {
-        let mut client = Client { endpoint: self.endpoint.clone(), session: None, next_id: 1 };
+        let mut client =
+            Client { endpoint: self.endpoint.clone(), session: None, next_id: 1, principal: None };
         let answer = client.post(&initialize(revision)).await;
         client.session = Some(answer.headers["mcp-session-id"].to_str().unwrap().to_owned());
         let answer = client.post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;

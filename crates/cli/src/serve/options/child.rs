@@ -61,7 +61,7 @@ pub(crate) struct ChildOptions {
     #[arg(long, value_name = "DURATION", env = "BOWLINE_INIT_TIMEOUT", value_parser = duration::parse_positive, default_value = "60s")]
     pub(crate) init_timeout: Duration,
 
-    /// How many of its processes there may be at a time; the session after that is refused with 503.
+    /// How many of its processes there may be at a time; a session that needs one more is refused.
     #[arg(long, value_name = "N", env = "BOWLINE_MAX_CHILDREN", value_parser = super::network::count, default_value = "1000")]
     pub(crate) max_children: usize,
 

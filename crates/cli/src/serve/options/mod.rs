@@ -73,7 +73,8 @@ Probes:
 Signals:
   SIGTERM, SIGINT  drain: new sessions are refused, running calls finish and clients fetch their results, for
                    --drain-timeout at most; then exit 0. At once when nothing runs.
-  a second one     exits at once, with 143 (SIGTERM) or 130 (SIGINT); the children are ended all the same.
+  a second one     exits at once, with 143 (SIGTERM), 130 (SIGINT) or 129 (SIGHUP); the children are ended
+                   all the same.
   SIGHUP           drains, as SIGTERM does, when stderr is a terminal (it was closed); ignored otherwise.
 
 Exit codes:

@@ -68,7 +68,8 @@ pub(crate) struct NetworkOptions {
     #[arg(long, value_name = "N", env = "BOWLINE_MAX_CONNECTIONS", value_parser = count, default_value = "10000", help_heading = "Limits")]
     pub(crate) max_connections: usize,
 
-    /// How long running calls have to finish after SIGTERM.
+    /// How long running calls have to finish after SIGTERM. Those that do not are ended with an error, which their clients
+    /// have 5s more to fetch: give whatever kills this process (Kubernetes, systemd, Docker) 15s more than this.
     #[arg(long, value_name = "DURATION", env = "BOWLINE_DRAIN_TIMEOUT", value_parser = duration::parse, default_value = "30s", help_heading = "Limits")]
     pub(crate) drain_timeout: Duration,
 }
