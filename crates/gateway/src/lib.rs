@@ -1,3 +1,22 @@
-//! Puts a stdio MCP server behind resilient Streamable HTTP
+//! Puts a stdio MCP server behind resilient Streamable HTTP.
+//!
+//! [`Gateway`] is a [`bowline_server::RawHandler`]: give it to a [`bowline_server::Endpoint`]. [`child`] has the processes.
 
 pub mod child;
+mod common;
+mod gate;
+mod gateway;
+mod line;
+mod lists;
+mod options;
+mod restart;
+mod route;
+mod session;
+mod shared;
+mod stats;
+mod tokens;
+mod upstream;
+
+pub use gateway::Gateway;
+pub use options::{GatewayOptions, Sharing};
+pub use stats::GatewayStats;

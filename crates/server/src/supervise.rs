@@ -48,9 +48,10 @@ async fn supervise(call: Arc<CallState>, mut work: Isolated) {
     let core = call.core.clone();
     let _in_use = call.session.use_now(&core);
     let reply = tokio::select! {
+        // A call that is cancelled is not answered by its handler, which may well end because of that.
         biased;
-        outcome = &mut work => Some(settle(&call, outcome)),
         () = watch_limits(&call) => None,
+        outcome = &mut work => Some(settle(&call, outcome)),
     };
     if reply.is_none() {
         // The caller is answered now; the handler may still put things in order.

@@ -58,6 +58,7 @@ pub use self::resolve::SpawnError;
 pub use self::spec::{ChildSpec, Environment, PRIVATE_PREFIX, QueueBounds, StderrPolicy};
 pub use self::stdin::SendError;
 use self::stdin::StdinQueue;
+pub(crate) use self::stdout::lost;
 use self::stdout::{Counters, Phase, Reader};
 pub use self::stdout::{Lines, Received};
 use self::supervise::Supervisor;
@@ -189,6 +190,19 @@ impl Child {
         self.stdin.send(line).await
     }
 
+    /// Queues one line for stdin without waiting, in order with [`Child::send`].
+    ///
+    /// # Errors
+    /// As [`Child::send`], and when there is no room now.
+    pub fn try_send(&self, line: Bytes) -> Result<(), SendError> {
+        self.stdin.try_send(line)
+    }
+
+    /// Asks the process to stop, as [`Child::shutdown`] does, without waiting for its end.
+    pub fn stop(&self, grace: Duration) {
+        self.stop.send_modify(|asked| *asked = Some(asked.map_or(grace, |earlier| earlier.min(grace))));
+    }
+
     /// How the process ended, once it has. May be known before the last lines are received.
     pub fn exit(&self) -> Option<Exit> {
         match &*self.phase.borrow() {
@@ -202,10 +216,10 @@ impl Child {
     /// [`Lines`]. May be called more than once, also when it has ended by itself; a shorter grace counts from the first
     /// request. Cancel safe: once polled, the process is stopped in any case.
     pub async fn shutdown(&self, grace: Duration) -> Exit {
-        self.stop.send_modify(|asked| *asked = Some(asked.map_or(grace, |earlier| earlier.min(grace))));
+        self.stop(grace);
         let mut gone = self.gone.clone();
         let _ = gone.wait_for(|gone| *gone).await;
-        self.exit().unwrap_or_else(stdout::lost)
+        self.exit().unwrap_or_else(lost)
     }
 
     /// What it has done so far.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use memchr::memchr;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, mpsc, watch};
 use tokio::time::timeout;
 
 use super::spec::QueueBounds;
@@ -96,6 +96,24 @@ impl StdinQueue {
             Ok(Err(())) => Err(SendError::Closed { name: name() }),
             Err(_) => Err(SendError::Full { name: name(), queued: self.queued(), waited: self.deadline }),
         }
+    }
+
+    /// The same without waiting for room.
+    pub(crate) fn try_send(&self, line: Bytes) -> Result<(), SendError> {
+        let name = || self.name.to_string();
+        if let Some(at) = memchr(b'\n', &line) {
+            return Err(SendError::LineFeed { name: name(), at });
+        }
+        let full = || SendError::Full { name: name(), queued: self.queued(), waited: Duration::ZERO };
+        let size = u32::try_from(line.len() + 1).unwrap_or(u32::MAX).min(self.bytes);
+        let room = Arc::clone(&self.room).try_acquire_many_owned(size).map_err(|refused| match refused {
+            TryAcquireError::Closed => SendError::Closed { name: name() },
+            TryAcquireError::NoPermits => full(),
+        })?;
+        self.tx.try_send(Waiting { line, _room: room }).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Closed(_) => SendError::Closed { name: name() },
+            mpsc::error::TrySendError::Full(_) => full(),
+        })
     }
 
     /// Bytes accepted and not yet written.
@@ -200,6 +218,16 @@ mod tests {
         writer.await.unwrap();
         assert_eq!(queue.send(Bytes::new()).await, Err(SendError::Closed { name: "files".into() }));
         assert_eq!(queue.queued(), 0);
+    }
+
+    #[tokio::test]
+    async fn who_does_not_wait_learns_that_there_is_no_room() {
+        let (queue, source) = queue("files".into(), &bounds());
+        queue.try_send(Bytes::from_static(b"123456")).unwrap();
+        let full = SendError::Full { name: "files".into(), queued: 7, waited: Duration::ZERO };
+        assert_eq!(queue.try_send(Bytes::from_static(b"789")), Err(full));
+        source.room.close();
+        assert_eq!(queue.try_send(Bytes::from_static(b"7")), Err(SendError::Closed { name: "files".into() }));
     }
 
     #[tokio::test]

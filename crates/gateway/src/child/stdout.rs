@@ -29,6 +29,8 @@ pub enum Received {
     /// checked: it may be a banner or invalid UTF-8. Lines that came together share one allocation; copy a line that
     /// is kept for long.
     Line(Bytes),
+    /// A line longer than `max_line` was dropped, about here.
+    TooLong,
     /// The end, once, after all lines.
     Exit(Exit),
 }
@@ -96,6 +98,8 @@ pub(crate) struct Reader {
     warned: Option<Instant>,
     /// Dropped lines that a warning has told of.
     told: u64,
+    /// Dropped lines that the receiver was told of.
+    delivered_drops: u64,
 }
 
 /// What the supervisor learns when reading ends.
@@ -126,6 +130,7 @@ impl Reader {
             gated,
             warned: None,
             told: 0,
+            delivered_drops: 0,
         };
         (reader, Lines { rx, ended: false })
     }
@@ -141,6 +146,7 @@ impl Reader {
         if let Some(last) = self.lines.finish() {
             self.deliver(last).await;
         }
+        self.tell_dropped().await;
         drop(stdout);
         let _ = ended.send(refused.map_or(Ended::Eof, Ended::Refused));
         let exit = match phase.wait_for(|phase| matches!(phase, Phase::Over(_))).await.as_deref() {
@@ -176,6 +182,7 @@ impl Reader {
                 left_bytes = left_bytes.saturating_sub(n);
             }
             while let Some(line) = self.lines.next_line() {
+                self.tell_dropped().await;
                 if std::mem::take(&mut self.gated)
                     && let Some(errno) = line.strip_prefix(REFUSED)
                 {
@@ -184,6 +191,7 @@ impl Reader {
                 }
                 self.deliver(line).await;
             }
+            self.tell_dropped().await;
             self.warn();
             if n == 0 || left_bytes == 0 {
                 return refused;
@@ -203,6 +211,14 @@ impl Reader {
             () = self.tx.closed() => return,
         };
         let _ = self.tx.send(Item { what: Received::Line(line), _room: room }).await;
+    }
+
+    /// Tells the receiver that lines were dropped, once for each.
+    async fn tell_dropped(&mut self) {
+        while self.delivered_drops < self.lines.too_long() {
+            self.delivered_drops += 1;
+            let _ = self.tx.send(Item { what: Received::TooLong, _room: None }).await;
+        }
     }
 
     fn warn(&mut self) {

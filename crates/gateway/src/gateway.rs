@@ -1,0 +1,234 @@
+//! The handler that an endpoint gives its messages to.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply};
+use bowline_server::{BoxFuture, Call, Hello, Peer, RawHandler};
+use parking_lot::Mutex;
+use tokio::time::{Instant, timeout};
+
+use crate::child::Guard;
+use crate::common::Common;
+use crate::options::{GatewayOptions, Sharing};
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::stats::GatewayStats;
+
+/// What the last processes may take beyond their grace: SIGKILL, and a kernel that hangs.
+const LAST: Duration = Duration::from_secs(6);
+
+/// A stdio MCP server behind an endpoint (SEMANTICS 6, "In front of a stdio server").
+///
+/// - Methods, parameters, results, errors and members that nobody knows pass as they are; only ids are exchanged. A
+///   cancelled call is cancelled at the process, and nothing is answered any more.
+/// - Strict servers get their handshake in order: `initialize`, its answer, `notifications/initialized` exactly once (the
+///   gateway says it for a client that sends requests before), the rest.
+/// - A process that ends costs its callers an error at once (`data.reason` is `upstream_lost`, `data.outcome` is `unknown`)
+///   and the client nothing else: a new process is initialised with the recorded parameters, gets the log level and the
+///   subscriptions, and `list_changed` is sent for what the client has read and now differs. No request is sent twice. One
+///   that keeps ending costs calls an error at once (`upstream_unavailable`).
+/// - A message longer than [`ChildSpec::max_line`](crate::child::ChildSpec) is dropped. When one request alone is running it
+///   gets an error (`too_large`); among several nobody knows whose answer it was, and it waits for the call's own limit.
+#[derive(Debug)]
+pub struct Gateway {
+    common: Arc<Common>,
+    mode: Mode,
+}
+
+enum Mode {
+    PerSession(Mutex<HashMap<String, Arc<Session>>>),
+    Shared(Arc<Shared>),
+}
+
+impl Gateway {
+    /// A gateway in front of the server of `options`. Its processes end with this process, also when that is killed, where
+    /// `guard` is one. Nothing is started before a client comes.
+    #[must_use]
+    pub fn new(options: GatewayOptions, guard: Guard) -> Arc<Self> {
+        let sharing = options.sharing;
+        let common = Common::new(options, guard);
+        let mode = match sharing {
+            Sharing::PerSession => Mode::PerSession(Mutex::default()),
+            Sharing::Shared => Mode::Shared(Shared::new(&common)),
+        };
+        Arc::new(Self { common, mode })
+    }
+
+    /// Ends all processes at once and waits until they are gone, for their grace periods and a few seconds at most. New
+    /// sessions are refused from now on.
+    pub async fn shutdown(&self) {
+        self.common.closing.store(true, Ordering::Release);
+        self.end_all();
+        let child = &self.common.options.child;
+        let patience = self.common.options.end_grace + child.kill_grace + LAST;
+        if timeout(patience, self.common.all_gone()).await.is_err() {
+            tracing::error!(
+                target: "bowline::gateway",
+                child = %self.common.name,
+                left = self.common.children(),
+                "processes are left over"
+            );
+        }
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn stats(&self) -> GatewayStats {
+        let counters = &self.common.counters;
+        let sessions = match &self.mode {
+            Mode::PerSession(sessions) => sessions.lock().len(),
+            Mode::Shared(shared) => shared.sessions(),
+        };
+        GatewayStats {
+            children: self.common.children() as u64,
+            sessions: sessions as u64,
+            started: counters.started.get(),
+            crashes: counters.crashes.get(),
+            refused: counters.refused.get(),
+            noise: counters.noise.get(),
+            too_long: counters.too_long.get(),
+            late: counters.late.get(),
+            undelivered: counters.undelivered.get(),
+        }
+    }
+
+    fn end_all(&self) {
+        match &self.mode {
+            Mode::PerSession(sessions) => {
+                let all: Vec<_> = sessions.lock().drain().map(|(_, session)| session).collect();
+                for session in all {
+                    session.end();
+                }
+            }
+            Mode::Shared(shared) => shared.end(),
+        }
+    }
+
+    fn session(&self, peer: &Peer) -> Option<Arc<Session>> {
+        match &self.mode {
+            Mode::PerSession(sessions) => sessions.lock().get(peer.session_id()).cloned(),
+            Mode::Shared(_) => None,
+        }
+    }
+
+    /// Starts a process for a new session.
+    fn start(
+        &self,
+        sessions: &Mutex<HashMap<String, Arc<Session>>>,
+        hello: Hello,
+    ) -> Result<Arc<Session>, ErrorObject> {
+        let Hello { peer, params, revision } = hello;
+        if peer.session_id().is_empty() {
+            return Err(ErrorObject::internal(
+                "stateless",
+                "without sessions a process cannot be kept for a client: share one process, or use the session mode \"stateful\"",
+            ));
+        }
+        let Ok(room) = self.common.places.clone().try_acquire_owned() else {
+            self.common.counters.refused.up();
+            let text = format!(
+                "{} server processes run already, the most that may; try again later",
+                self.common.options.max_children
+            );
+            return Err(ErrorObject::internal("too_many_children", text));
+        };
+        let key = peer.session_id().to_owned();
+        let session = Session::start(&self.common, peer, &params, revision, room);
+        sessions.lock().insert(key, session.clone());
+        Ok(session)
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.end_all();
+    }
+}
+
+impl RawHandler for Gateway {
+    fn initialize(&self, hello: Hello) -> BoxFuture<Result<Raw, ErrorObject>> {
+        if self.common.closing.load(Ordering::Acquire) {
+            let error = ErrorObject::internal("draining", "the gateway is shutting down");
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        match &self.mode {
+            // Should the client leave or the start fail, the endpoint says so with `ended`.
+            Mode::PerSession(sessions) => match self.start(sessions, hello) {
+                Ok(session) => Box::pin(async move { session.hello().await }),
+                Err(error) => Box::pin(std::future::ready(Err(error))),
+            },
+            Mode::Shared(shared) => {
+                let shared = shared.clone();
+                Box::pin(async move { shared.hello(&hello.peer).await })
+            }
+        }
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<Reply> {
+        if let Mode::Shared(shared) = &self.mode {
+            let shared = shared.clone();
+            return Box::pin(async move { shared.call(&call).await });
+        }
+        match self.session(&call.peer()) {
+            Some(session) => Box::pin(async move { session.call(&call).await }),
+            None => {
+                Box::pin(std::future::ready(self.common.unavailable("does not run for this session").into()))
+            }
+        }
+    }
+
+    fn notified(&self, peer: &Peer, notification: Notification) {
+        // To a shared process no client is anybody: nothing that one of them says of itself is true of all.
+        if let Some(session) = self.session(peer) {
+            session.notified(notification);
+        }
+    }
+
+    fn ended(&self, peer: &Peer) {
+        match &self.mode {
+            Mode::PerSession(sessions) => {
+                let session = sessions.lock().remove(peer.session_id());
+                if let Some(session) = session {
+                    session.end();
+                }
+            }
+            Mode::Shared(shared) => shared.ended(peer),
+        }
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        let looping = match &self.mode {
+            // One client that crashes its own process again and again says nothing about the others.
+            Mode::PerSession(sessions) => {
+                let sessions = sessions.lock();
+                !sessions.is_empty() && sessions.values().all(|session| session.is_looping())
+            }
+            Mode::Shared(shared) => shared.is_looping(),
+        };
+        if looping || self.common.gate.is_looping(Instant::now().into_std()) {
+            return Err(format!("the server {} keeps ending soon after its start", self.common.name));
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::PerSession(sessions) => write!(f, "PerSession({} sessions)", sessions.lock().len()),
+            Self::Shared(shared) => write!(f, "Shared({} sessions)", shared.sessions()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Common {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Common")
+            .field("name", &self.name)
+            .field("children", &self.children())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,420 @@
+//! Keeps a process running for somebody: the first start, the pauses, and how a new process is brought to where the old one was.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::child::{Backoff, Exit};
+use crate::common::Common;
+use crate::gate::jitter;
+use crate::lists::{ListKind, Pages, Seen};
+use crate::upstream::{Audience, Outcome, Upstream};
+
+/// Pages of one list that are read for a comparison. A longer list is taken as changed.
+const MAX_PAGES: usize = 100;
+
+/// Where the process is.
+#[derive(Clone)]
+enum Phase {
+    /// It is being started, or started again.
+    Starting,
+    /// It serves.
+    Up(Arc<Upstream>),
+    /// The last start failed, or it keeps crashing.
+    Failing { error: ErrorObject, looping: bool },
+    /// Nobody needs it any more.
+    Ended,
+}
+
+/// What `initialize` was answered by the first process.
+pub(crate) struct Hello {
+    /// The result.
+    pub(crate) result: Raw,
+    /// The process.
+    pub(crate) upstream: Arc<Upstream>,
+}
+
+/// Keeps a process running until it is told to stop.
+pub(crate) struct Keeper {
+    common: Arc<Common>,
+    audience: Weak<dyn Audience>,
+    place: Mutex<Option<Arc<OwnedSemaphorePermit>>>,
+    phase: watch::Sender<Phase>,
+    /// The result of the first `initialize`: what the clients were told.
+    told: Mutex<Option<Raw>>,
+    seen: Mutex<Seen>,
+    looping: AtomicBool,
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        common: &Arc<Common>,
+        audience: Weak<dyn Audience>,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            common: common.clone(),
+            audience,
+            place: Mutex::new(place.map(Arc::new)),
+            phase: watch::Sender::new(Phase::Starting),
+            told: Mutex::new(None),
+            seen: Mutex::default(),
+            looping: AtomicBool::new(false),
+        })
+    }
+
+    /// Starts the first process, and goes on from there.
+    pub(crate) fn run(self: &Arc<Self>) {
+        tokio::spawn(self.clone().keep());
+    }
+
+    /// Stops, in the background.
+    pub(crate) fn end(&self) {
+        if let Phase::Up(upstream) = self.phase.send_replace(Phase::Ended) {
+            upstream.close(self.common.options.end_grace);
+        }
+        self.place.lock().take();
+    }
+
+    /// Whether the process keeps crashing.
+    pub(crate) fn is_looping(&self) -> bool {
+        self.looping.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the first process, or for one that replaces another. A start that fails is an error at once.
+    pub(crate) async fn hello(&self) -> Result<Hello, ErrorObject> {
+        let upstream = self.wait(|phase| match phase {
+            Phase::Failing { error, .. } => Some(Err(error.clone())),
+            _ => None,
+        });
+        let upstream = upstream.await?;
+        let Some(result) = self.told.lock().clone() else {
+            return Err(self.common.unavailable("is not initialized"));
+        };
+        Ok(Hello { result, upstream })
+    }
+
+    /// The process to send a request to. Waits while it is being replaced; one that keeps crashing is an error at once.
+    pub(crate) async fn upstream(&self) -> Result<Arc<Upstream>, ErrorObject> {
+        self.wait(|phase| match phase {
+            Phase::Failing { error, looping: true } => Some(Err(error.clone())),
+            _ => None,
+        })
+        .await
+    }
+
+    /// The process, if it serves now.
+    pub(crate) fn upstream_now(&self) -> Option<Arc<Upstream>> {
+        match &*self.phase.borrow() {
+            Phase::Up(upstream) => Some(upstream.clone()),
+            _ => None,
+        }
+    }
+
+    /// Waits until it is known that `upstream` does not serve any more.
+    pub(crate) async fn past(&self, upstream: &Arc<Upstream>) {
+        let gone = |phase: &Phase| !matches!(phase, Phase::Up(up) if Arc::ptr_eq(up, upstream));
+        let patience = self.common.options.init_timeout;
+        let _ = timeout(patience, self.phase.subscribe().wait_for(gone)).await;
+    }
+
+    async fn wait(
+        &self,
+        fails: impl Fn(&Phase) -> Option<Result<Arc<Upstream>, ErrorObject>> + Send + Sync,
+    ) -> Result<Arc<Upstream>, ErrorObject> {
+        let ready = |phase: &Phase| match phase {
+            Phase::Up(upstream) => Some(Ok(upstream.clone())),
+            Phase::Ended => Some(Err(self.common.unavailable("was stopped: the session ended"))),
+            phase => fails(phase),
+        };
+        if let Some(outcome) = ready(&self.phase.borrow()) {
+            return outcome;
+        }
+        let mut phases = self.phase.subscribe();
+        // A start has this long; it may begin after a pause, which is why the wait is somewhat longer.
+        let patience = self.common.options.init_timeout + Duration::from_secs(1);
+        match timeout(patience, phases.wait_for(|phase| ready(phase).is_some())).await {
+            Ok(Ok(phase)) => ready(&phase).unwrap_or_else(|| Err(self.common.unavailable("is not running"))),
+            _ => Err(self.common.unavailable("is being started and is not ready yet")),
+        }
+    }
+
+    /// Takes note of an answer that goes to a client.
+    pub(crate) fn note(&self, method: &str, params: Option<&Raw>, reply: &Reply) {
+        if method.ends_with("/list") {
+            self.seen.lock().note(method, params, reply);
+        }
+    }
+
+    /// Sets the phase unless it is over; `false` where it is.
+    fn publish(&self, phase: Phase) -> bool {
+        self.phase.send_if_modified(|held| {
+            let goes_on = !matches!(held, Phase::Ended);
+            if goes_on {
+                *held = phase;
+            }
+            goes_on
+        })
+    }
+
+    async fn keep(self: Arc<Self>) {
+        let mut phases = self.phase.subscribe();
+        let over = phases.wait_for(|phase| matches!(phase, Phase::Ended));
+        tokio::select! {
+            biased;
+            _ = over => {}
+            () = Box::pin(self.keep_on()) => {}
+        }
+    }
+
+    async fn keep_on(&self) {
+        let mut backoff = Backoff::new(self.common.options.restart);
+        let mut first = true;
+        loop {
+            let starting = self.bring_up(&mut backoff, first).await;
+            let upstream = starting.upstream.clone();
+            if !self.publish(Phase::Up(upstream.clone())) {
+                return;
+            }
+            starting.keep();
+            let watch = async {
+                if !first {
+                    self.compare(&upstream).await;
+                }
+                // A process that lives has come up; until then a crash loop stays one.
+                sleep(self.common.options.restart.stable).await;
+                self.looping.store(false, Ordering::Relaxed);
+                std::future::pending::<Infallible>().await
+            };
+            let exit = tokio::select! {
+                exit = upstream.ended() => exit,
+                never = watch => match never {},
+            };
+            first = false;
+            self.crashed(&exit, &mut backoff).await;
+        }
+    }
+
+    /// The process ended by itself: the pause before the next start.
+    async fn crashed(&self, exit: &Exit, backoff: &mut Backoff) {
+        self.common.counters.crashes.up();
+        tracing::warn!(
+            target: "bowline::gateway",
+            child = %self.common.name,
+            stderr = %exit.stderr_tail,
+            "the server {exit}; it is started again"
+        );
+        let now = Instant::now().into_std();
+        let pause = backoff.ended(now, jitter());
+        let looping = backoff.crash_looping(now);
+        self.looping.store(looping, Ordering::Relaxed);
+        self.publish(if looping {
+            let what = format!("keeps ending soon after its start (the last time it {})", exit.reason);
+            Phase::Failing { error: self.common.unavailable(&what), looping }
+        } else {
+            Phase::Starting
+        });
+        sleep(pause).await;
+    }
+
+    /// Starts processes until one comes up.
+    async fn bring_up(&self, backoff: &mut Backoff, first: bool) -> Starting {
+        loop {
+            let turn = self.common.gate.turn(Instant::now().into_std());
+            if !turn.is_zero() {
+                if self.common.gate.is_looping(Instant::now().into_std()) {
+                    let error = self.common.unavailable("does not come up");
+                    self.publish(Phase::Failing { error, looping: true });
+                }
+                sleep(turn).await;
+            }
+            backoff.started(Instant::now().into_std());
+            let error = match self.start(first).await {
+                Ok(starting) => {
+                    self.common.gate.came_up();
+                    return starting;
+                }
+                Err(Failure { error, counts }) => {
+                    if counts {
+                        self.common.gate.failed(Instant::now().into_std());
+                    }
+                    error
+                }
+            };
+            let now = Instant::now().into_std();
+            let pause = backoff.ended(now, jitter());
+            let looping = backoff.crash_looping(now) || self.common.gate.is_looping(now);
+            self.looping.store(looping, Ordering::Relaxed);
+            self.publish(Phase::Failing { error, looping });
+            sleep(pause).await;
+        }
+    }
+
+    /// Starts a process and shakes hands with it. With `first` unset, it is also brought to where the last one was.
+    async fn start(&self, first: bool) -> Result<Starting, Failure> {
+        let common = &self.common;
+        let Some(audience) = self.audience.upgrade() else {
+            return Err(Failure { error: common.unavailable("is not needed any more"), counts: false });
+        };
+        let place = self.place.lock().clone();
+        let upstream = Upstream::start(common, self.audience.clone(), place).map_err(|error| {
+            tracing::error!(target: "bowline::gateway", child = %common.name, "{error}");
+            Failure { error: common.unavailable("could not be started"), counts: true }
+        })?;
+        let starting = Starting { upstream: upstream.clone(), grace: common.options.end_grace, armed: true };
+        let asked = upstream.request(upstream.next_id(), None, "initialize", Some(audience.hello()));
+        let failed = |error, counts| Err(Failure { error, counts });
+        let result = match timeout(common.options.init_timeout, asked).await {
+            Ok(Outcome::Answered(Reply::Result(result))) if result.is_object() => result,
+            Ok(Outcome::Answered(Reply::Result(_))) => {
+                return failed(
+                    common.unavailable("answered initialize with something that is no object"),
+                    true,
+                );
+            }
+            // Its own words, about what this client said: no reason to be careful with the next one.
+            Ok(Outcome::Answered(reply @ Reply::Error(_))) => {
+                let error = reply.into_result().err();
+                return failed(error.unwrap_or_else(|| common.unavailable("refused initialize")), false);
+            }
+            Ok(Outcome::Failed(error)) => return failed(error, true),
+            Ok(Outcome::Lost(_) | Outcome::NotSent) => {
+                let exit = upstream.ended().await;
+                tracing::warn!(
+                    target: "bowline::gateway",
+                    child = %common.name,
+                    stderr = %exit.stderr_tail,
+                    "the server {exit}, before it answered initialize"
+                );
+                let what = format!("{} before it answered initialize", exit.reason);
+                return failed(common.unavailable(&what), true);
+            }
+            Err(_) => {
+                let text = format!(
+                    "the server {} did not answer initialize within {:?}",
+                    common.name, common.options.init_timeout
+                );
+                return failed(ErrorObject::internal("timeout", text), true);
+            }
+        };
+        if first {
+            // The line it came on may be large; this is kept as long as the session.
+            *self.told.lock() = Raw::parse(result.as_str().to_owned()).ok();
+        } else {
+            upstream.initialized(None);
+            self.restore(&upstream, &*audience, &result).await;
+        }
+        Ok(starting)
+    }
+
+    /// Sets the log level and the subscriptions that the last process had.
+    async fn restore(&self, upstream: &Arc<Upstream>, audience: &dyn Audience, result: &Raw) {
+        let capabilities = result.member("capabilities").unwrap_or_else(Raw::empty_object);
+        let mut requests = Vec::new();
+        if let Some(level) = audience.log_level()
+            && capabilities.member("logging").is_some()
+        {
+            requests.push(("logging/setLevel", serde_json::json!({ "level": level })));
+        }
+        if capabilities.member("resources").is_some_and(|resources| resources.member("subscribe").is_some()) {
+            let uris = audience.subscriptions().into_iter();
+            requests.extend(uris.map(|uri| ("resources/subscribe", serde_json::json!({ "uri": uri }))));
+        }
+        let all = async {
+            for (method, params) in requests {
+                let params = Raw::from_value(&params).ok();
+                if let Err(error) = upstream.ask(method, params, self.common.options.init_timeout).await {
+                    tracing::warn!(
+                        target: "bowline::gateway",
+                        child = %self.common.name,
+                        "{method} could not be applied to the new process: {}",
+                        error.message
+                    );
+                }
+            }
+        };
+        if timeout(self.common.options.init_timeout, all).await.is_err() {
+            tracing::warn!(target: "bowline::gateway", child = %self.common.name, "not everything was applied to the new process in time");
+        }
+    }
+
+    /// Compares the lists of the new process with what clients have seen, and tells them what changed: where the
+    /// server they were told of announces changes of that list.
+    async fn compare(&self, upstream: &Arc<Upstream>) {
+        let mut changed = Vec::new();
+        let seen = self.seen.lock().all();
+        for (kind, pages) in seen {
+            if !self.announces(kind) {
+                continue;
+            }
+            let now = self.read(upstream, kind).await;
+            // What cannot be read is for the client to find out.
+            let same = now.as_ref().is_some_and(|now| !pages.differs_from(now));
+            if !same {
+                self.seen.lock().set(kind, None);
+                if !changed.contains(&kind.capability) {
+                    changed.push(kind.capability);
+                }
+            }
+        }
+        let Some(audience) = self.audience.upgrade() else { return };
+        for list in changed {
+            audience.tell(&Notification::new(format!("notifications/{list}/list_changed"), None));
+        }
+    }
+
+    fn announces(&self, kind: &ListKind) -> bool {
+        let told = self.told.lock().clone();
+        let list = told.and_then(|told| told.member("capabilities")?.member(kind.capability));
+        list.and_then(|list| list.member("listChanged")).is_some_and(|announced| announced.as_str() == "true")
+    }
+
+    async fn read(&self, upstream: &Arc<Upstream>, kind: &ListKind) -> Option<Pages> {
+        let mut pages = Pages::default();
+        for _ in 0..MAX_PAGES {
+            let params = pages
+                .next()
+                .and_then(|cursor| Raw::from_value(&serde_json::json!({ "cursor": cursor })).ok());
+            let page = upstream.ask(kind.method, params, self.common.options.init_timeout).await.ok()?;
+            pages.add(kind, &page)?;
+            if pages.next().is_none() {
+                return Some(pages);
+            }
+        }
+        None
+    }
+}
+
+/// Why a start failed.
+struct Failure {
+    error: ErrorObject,
+    /// Whether the next start, whoever asks for it, should be careful.
+    counts: bool,
+}
+
+/// A process that is being started: it is stopped again unless it is kept.
+struct Starting {
+    upstream: Arc<Upstream>,
+    grace: Duration,
+    armed: bool,
+}
+
+impl Starting {
+    fn keep(mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if self.armed {
+            self.upstream.close(self.grace);
+        }
+    }
+}

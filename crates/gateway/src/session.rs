@@ -1,0 +1,177 @@
+//! A session with a process of its own: everything passes, ids are exchanged, nothing else is touched.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply, Request};
+use bowline_proto::revision::Revision;
+use bowline_server::{Call, Peer};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::common::Common;
+use crate::restart::Keeper;
+use crate::route::{Place, Subject, place};
+use crate::upstream::{Audience, On, Outcome, Question, Upstream};
+
+/// One client and its process.
+pub(crate) struct Session {
+    common: Arc<Common>,
+    peer: Peer,
+    hello: Raw,
+    keeper: Arc<Keeper>,
+    /// Whether the process that is there first has been told that the client is ready.
+    initialized: AtomicBool,
+}
+
+impl Session {
+    /// A session whose process is being started. `params` are those of the client's `initialize`.
+    pub(crate) fn start(
+        common: &Arc<Common>,
+        peer: Peer,
+        params: &Raw,
+        revision: Revision,
+        room: OwnedSemaphorePermit,
+    ) -> Arc<Self> {
+        let version = Raw::from_trusted(format!("\"{revision}\"").into());
+        let hello = params.with_member("protocolVersion", &version).unwrap_or_else(Raw::empty_object);
+        let session = Arc::new_cyclic(|session: &std::sync::Weak<Self>| Self {
+            common: common.clone(),
+            peer,
+            hello,
+            keeper: Keeper::new(common, session.clone(), Some(room)),
+            initialized: AtomicBool::new(false),
+        });
+        session.keeper.run();
+        session
+    }
+
+    /// The answer to `initialize`.
+    pub(crate) async fn hello(&self) -> Result<Raw, ErrorObject> {
+        self.keeper.hello().await.map(|hello| hello.result)
+    }
+
+    /// Stops the process, in the background.
+    pub(crate) fn end(&self) {
+        self.keeper.end();
+    }
+
+    pub(crate) fn is_looping(&self) -> bool {
+        self.keeper.is_looping()
+    }
+
+    /// Passes a notification of the client on.
+    pub(crate) fn notified(&self, notification: Notification) {
+        let Some(upstream) = self.keeper.upstream_now() else {
+            // A process that replaces another is told `initialized` whatever the client says meanwhile.
+            self.common.counters.undelivered.up();
+            return;
+        };
+        if &*notification.method == "notifications/initialized" {
+            upstream.initialized(Some(notification));
+        } else {
+            self.say_initialized(&upstream);
+            upstream.notify(&notification);
+        }
+    }
+
+    /// A strict server refuses what comes before `notifications/initialized`, while we serve clients that are early
+    /// (SEMANTICS 2): the gateway says it for them, and theirs is dropped. Only `ping` may come before it.
+    fn say_initialized(&self, upstream: &Upstream) {
+        if !self.initialized.swap(true, Ordering::Relaxed) {
+            tracing::debug!(session = %self.peer.log_name(), "the client sends before it said initialized");
+        }
+        upstream.initialized(None);
+    }
+
+    /// Has the process work on a call.
+    pub(crate) async fn call(&self, call: &Call) -> Reply {
+        tokio::select! {
+            biased;
+            _ = call.cancelled() => abandoned(),
+            reply = self.answer(call) => reply,
+        }
+    }
+
+    async fn answer(&self, call: &Call) -> Reply {
+        let (method, params) = (call.method(), call.params());
+        loop {
+            let upstream = match self.keeper.upstream().await {
+                Ok(upstream) => upstream,
+                Err(error) => return error.into(),
+            };
+            if method != "ping" {
+                self.say_initialized(&upstream);
+            }
+            match upstream.request(upstream.next_id(), Some(call), method, params.cloned()).await {
+                Outcome::Answered(reply) => {
+                    self.keeper.note(method, params, &reply);
+                    return reply;
+                }
+                Outcome::Lost(how) => return self.common.lost(method, &how).into(),
+                Outcome::Failed(error) => return error.into(),
+                Outcome::NotSent => self.keeper.past(&upstream).await,
+            }
+        }
+    }
+}
+
+/// What a call that was cancelled ends with; nobody reads it.
+pub(crate) fn abandoned() -> Reply {
+    ErrorObject::internal("cancelled", "the request was cancelled").into()
+}
+
+impl Audience for Session {
+    fn hello(&self) -> Raw {
+        self.hello.clone()
+    }
+
+    fn log_level(&self) -> Option<String> {
+        self.peer.log_level()
+    }
+
+    fn subscriptions(&self) -> Vec<String> {
+        self.peer.subscriptions()
+    }
+
+    fn hear(&self, upstream: &Upstream, subject: Subject, notification: &Notification) {
+        match subject {
+            Subject::Progress => {
+                let token = notification.params.as_ref().and_then(|params| params.member("progressToken"));
+                // Progress of a call that has ended has nowhere to go.
+                if let Some(call) = token.and_then(|token| upstream.call_with_token(&token)) {
+                    call.notify(notification);
+                }
+            }
+            Subject::Log => match self.place(upstream) {
+                On::Call(call) => drop(call.notify(notification)),
+                On::Standalone(peer) => peer.notify(notification),
+            },
+            Subject::List | Subject::Resource | Subject::Other | Subject::Cancelled => {
+                self.peer.notify(notification);
+            }
+        }
+    }
+
+    fn question(&self, upstream: &Upstream, request: &Request) -> Result<Question, ErrorObject> {
+        let on = self.place(upstream);
+        let ask = match &on {
+            On::Call(call) => call.ask(&request.method, request.params.clone()),
+            On::Standalone(peer) => peer.ask(&request.method, request.params.clone()),
+        };
+        Ok(Question { ask, on })
+    }
+
+    fn tell(&self, notification: &Notification) {
+        self.peer.notify(notification);
+    }
+}
+
+impl Session {
+    fn place(&self, upstream: &Upstream) -> On {
+        let (running, newest) = upstream.running();
+        match (place(running, self.peer.reads_standalone()), newest) {
+            (Place::Newest, Some(call)) => On::Call(call),
+            _ => On::Standalone(self.peer.clone()),
+        }
+    }
+}

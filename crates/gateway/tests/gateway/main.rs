@@ -1,0 +1,11 @@
+//! The gateway behind an endpoint, in front of the fixture server: real processes, no sockets.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)] // a failed setup is a failed test
+
+mod bounds;
+mod deaths;
+mod handshake;
+mod messages;
+mod questions;
+mod shared;
+mod support;
