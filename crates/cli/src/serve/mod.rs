@@ -7,7 +7,6 @@ mod blame;
 mod command;
 mod keys;
 pub(crate) mod options;
-mod placeholder;
 mod run;
 mod settings;
 mod signals;

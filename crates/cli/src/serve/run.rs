@@ -3,12 +3,14 @@
 use super::{
     announce::Announcement,
     bind::{self, BindError},
-    placeholder::{Gateway, GatewayOptions, Sharing},
     settings::Settings,
     signals::Signals,
 };
 use crate::{duration, logging::LogFormat};
-use bowline_gateway::child::{Guard, GuardCommand, GuardError, SpawnError};
+use bowline_gateway::{
+    Gateway, GatewayOptions, Sharing,
+    child::{Guard, GuardCommand, GuardError, SpawnError},
+};
 use bowline_server::{Endpoint, raise_file_limit, serve};
 use std::{io, process::ExitCode, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
