@@ -5,8 +5,15 @@
 
 mod bodies;
 mod checks;
+mod clients;
 mod common;
 mod connections;
+mod cursors;
+mod drain;
+mod faults;
+mod lifecycle;
 mod serve;
+mod sessions;
+mod streams;
 mod support;
 mod usage;
