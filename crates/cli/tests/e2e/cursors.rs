@@ -246,7 +246,7 @@ async fn the_cursor_of_a_session_that_was_ended_is_404() {
 /// Without sessions the cursor is the only key. After a restart with another one it still names its request.
 #[tokio::test]
 async fn a_stateless_cursor_is_polled_without_a_session_and_ends_after_a_restart() {
-    let stateless = "--session-mode stateless --resumable --child shared --response sse --max-connection 200ms \
+    let stateless = "--session-mode stateless --resumable --child shared --init-timeout 5s --response sse --max-connection 200ms \
                      --retry 50ms";
     let mut program = fixture().with(stateless).env("BOWLINE_KEY", KEY).start().await;
     let nobody = Session::none(program.address());

@@ -3,7 +3,7 @@
 //! The moments come from a seed, which is printed when a test fails and can be given as `BOWLINE_E2E_SEED`.
 
 use crate::common::{PRIMED, fixture};
-use bowline_testkit::{Answer, Program, Raw, Serve, Session, processes, text_of};
+use bowline_testkit::{Program, Raw, Serve, Session, processes, text_of};
 use serde_json::json;
 use std::{
     sync::{
@@ -89,7 +89,7 @@ fn stubborn() -> Serve {
 async fn recovered(session: &Session) {
     let limit = tokio::time::Instant::now() + Duration::from_secs(30);
     loop {
-        let response = session.call("echo", json!({ "text": "back" })).await.response().await;
+        let response = session.finish(session.call("echo", json!({ "text": "back" })).await).await;
         if response["result"].is_object() {
             return;
         }
@@ -124,10 +124,9 @@ async fn kill_the_server_of_a_session() {
                 assert!(answer.block().await.unwrap().is_priming());
                 tokio::time::sleep(chance.moment(250)).await;
                 processes::kill(u32::try_from(pid).unwrap());
-                let (messages, _) = session.poll(continued(&session, answer).await).await;
-                let error = &messages.last().unwrap()["error"];
-                assert_eq!(error["data"]["reason"], "upstream_lost", "{messages:?}");
-                assert_eq!(error["data"]["outcome"], "unknown", "{messages:?}");
+                let response = session.finish(answer).await;
+                assert_eq!(response["error"]["data"]["reason"], "upstream_lost", "{response}");
+                assert_eq!(response["error"]["data"]["outcome"], "unknown", "{response}");
                 processes::gone(grandchild, Duration::from_secs(5)).await;
                 recovered(&session).await;
             }
@@ -140,13 +139,6 @@ async fn kill_the_server_of_a_session() {
         bystander.stop().await;
     }
     assert_eq!(program.servers().len(), 8, "{:?}", program.servers());
-}
-
-/// Reads an answer to its end, and polls once where the response was not in it.
-async fn continued(session: &Session, mut answer: Answer) -> Answer {
-    let last = answer.last_id.clone();
-    answer.raw().is_idle();
-    session.get(last.as_deref()).await
 }
 
 /// A client is gone with a reset, 100 times: before its request is whole, in the hold, on a stream, while parked. Its session

@@ -28,9 +28,9 @@ async fn leaving_does_not_cancel_and_the_call_runs_once() {
     // In the hold, before any id was told: it runs to its end all the same, and its id is free again.
     let message = session.tool("count", &json!({ "file": ledger, "ms": 100 }));
     for _ in 0..3 {
+        let lines = program.ledger("ledger");
         let mut raw = Raw::connect(program.address()).await;
         raw.send(session.request("POST", &[], &message.to_string())).await;
-        let lines = program.ledger("ledger");
         eventually("the side effect", Duration::from_secs(5), || program.ledger("ledger") > lines).await;
         raw.abort();
         let again = program.servers();
