@@ -16,6 +16,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("base64", "text encoding"),
     ("blake3", "keyed hash of the cursor"),
     ("bytes", "buffers"),
+    ("bytestring", "text that shares the buffer it came in"),
     ("cfg-if", "macros"),
     ("constant_time_eq", "blake3"),
     ("cpufeatures", "blake3: which instructions the processor has"),

@@ -1,6 +1,6 @@
 //! The command line: which command, with which options.
 
-use crate::{USAGE, complain, serve::options::ServeOptions};
+use crate::{USAGE, complain, demo::DemoOptions, serve::options::ServeOptions};
 use clap::{
     ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
@@ -23,12 +23,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(DemoOptions),
     Serve(Box<ServeOptions>),
 }
 
 /// What is to be done.
 #[derive(Debug)]
 pub(crate) enum Parsed {
+    /// `bowline demo`.
+    Demo(DemoOptions),
     /// `bowline serve`, with what says which options were typed.
     Serve(Box<ServeOptions>, ArgMatches),
 }
@@ -117,6 +120,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Parsed, 
     let mut matches = command().try_get_matches_from(args).map_err(refused)?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| refused(error.format(&mut command())))?;
     match cli.command {
+        Command::Demo(options) => Ok(Parsed::Demo(options)),
         Command::Serve(options) => {
             let (_, matches) = matches.remove_subcommand().expect("a command was read from it");
             Ok(Parsed::Serve(options, matches))
@@ -160,8 +164,10 @@ fn command() -> clap::Command {
 pub(crate) fn serve_for_tests<'a>(
     args: impl IntoIterator<Item = &'a str>,
 ) -> Result<(ServeOptions, ArgMatches), Refused> {
-    let Parsed::Serve(options, matches) = parse(args.into_iter().map(OsString::from))?;
-    Ok((*options, matches))
+    match parse(args.into_iter().map(OsString::from))? {
+        Parsed::Serve(options, matches) => Ok((*options, matches)),
+        other @ Parsed::Demo(_) => panic!("not a serve command: {other:?}"),
+    }
 }
 
 #[cfg(test)]

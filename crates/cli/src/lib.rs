@@ -1,6 +1,7 @@
 //! The program bowline: a gateway that never drops work, and tools around it
 
 mod cli;
+pub mod demo;
 mod duration;
 mod logging;
 mod serve;
@@ -19,6 +20,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(refused) => return refused.report(),
     };
     match parsed {
+        cli::Parsed::Demo(options) => demo::main(options),
         cli::Parsed::Serve(options, matches) => serve::main(*options, &matches),
     }
 }

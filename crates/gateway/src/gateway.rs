@@ -32,6 +32,9 @@ const LAST: Duration = Duration::from_secs(6);
 ///   that keeps ending costs calls an error at once (`upstream_unavailable`).
 /// - A message longer than [`ChildSpec::max_line`](crate::child::ChildSpec) is dropped. When one request alone is running it
 ///   gets an error (`too_large`); among several nobody knows whose answer it was, and it waits for the call's own limit.
+/// - A server that lives and says nothing cannot be told from one that works: see [`GatewayOptions::hang_timeout`].
+///
+/// Sessions hold on to the gateway and the endpoint: end with [`Gateway::shutdown`].
 #[derive(Debug)]
 pub struct Gateway {
     common: Arc<Common>,
@@ -138,6 +141,10 @@ impl Gateway {
         let key = peer.session_id().to_owned();
         let session = Session::start(&self.common, peer, &params, revision, room);
         sessions.lock().insert(key, session.clone());
+        // A shutdown that began meanwhile may not have seen it.
+        if self.common.closing.load(Ordering::Acquire) {
+            session.end();
+        }
         Ok(session)
     }
 }
@@ -149,7 +156,7 @@ impl Drop for Gateway {
 }
 
 impl RawHandler for Gateway {
-    fn initialize(&self, hello: Hello) -> BoxFuture<Result<Raw, ErrorObject>> {
+    fn initialize(&self, hello: Hello) -> BoxFuture<'static, Result<Raw, ErrorObject>> {
         if self.common.closing.load(Ordering::Acquire) {
             let error = ErrorObject::internal("draining", "the gateway is shutting down");
             return Box::pin(std::future::ready(Err(error)));
@@ -167,7 +174,7 @@ impl RawHandler for Gateway {
         }
     }
 
-    fn call(&self, call: Call) -> BoxFuture<Reply> {
+    fn call(&self, call: Call) -> BoxFuture<'static, Reply> {
         if let Mode::Shared(shared) = &self.mode {
             let shared = shared.clone();
             return Box::pin(async move { shared.call(&call).await });

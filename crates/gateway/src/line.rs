@@ -12,13 +12,37 @@ pub(crate) fn one_line(message: Bytes) -> Bytes {
     message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
 }
 
-/// The id of a response that cannot be taken as one (nested too deeply, not UTF-8, a result and an error together), so
-/// that its caller is told instead of waiting for ever.
-pub(crate) fn broken_response_id(line: &[u8]) -> Option<RequestId> {
+/// A response that cannot be taken as one (nested too deeply, not UTF-8, a result and an error together, no id).
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// To the request of that id.
+    Response(u64),
+    /// An error without an id: the server could not read a request, and says so.
+    NoId(Raw),
+}
+
+/// What can be made of a line that is no message, so that its caller is told instead of waiting for ever.
+pub(crate) fn broken_response(line: &[u8]) -> Option<Broken> {
     let object = Raw::parse(String::from_utf8_lossy(line).trim().to_owned()).ok()?;
-    let is_response = object.member("method").is_none()
-        && (object.member("result").is_some() || object.member("error").is_some());
-    if is_response { RequestId::from_json(object.member("id")?.as_str()).ok() } else { None }
+    let error = object.member("error");
+    if object.member("method").is_some() || (error.is_none() && object.member("result").is_none()) {
+        return None;
+    }
+    match object.member("id") {
+        Some(id) if id.as_str() != "null" => {
+            our_id(&RequestId::from_json(id.as_str()).ok()?).map(Broken::Response)
+        }
+        _ => error.filter(Raw::is_object).map(Broken::NoId),
+    }
+}
+
+/// Our id, as a server gives it back. Some make a string of it.
+pub(crate) fn our_id(id: &RequestId) -> Option<u64> {
+    match id {
+        RequestId::Number(number) => u64::try_from(*number).ok(),
+        RequestId::Large(number) => Some(*number),
+        RequestId::String(text) => text.parse().ok(),
+    }
 }
 
 #[cfg(test)]
@@ -37,17 +61,30 @@ mod tests {
     #[test]
     fn the_caller_of_a_broken_response_is_found() {
         let deep = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{}{}}}"#, "[".repeat(300), "]".repeat(300));
-        for (line, id) in [
-            (deep.as_bytes(), Some(7)),
-            (b"{\"id\":7,\"result\":\"\xff\"}", Some(7)),
-            (br#"{"jsonrpc":"2.0","id":7,"result":1,"error":{}}"#, Some(7)),
+        let error = || Broken::NoId(Raw::parse(r#"{"code":-32700}"#).unwrap());
+        for (line, expected) in [
+            (deep.as_bytes(), Some(Broken::Response(7))),
+            (b"{\"id\":7,\"result\":\"\xff\"}", Some(Broken::Response(7))),
+            (br#"{"jsonrpc":"2.0","id":7,"result":1,"error":{}}"#, Some(Broken::Response(7))),
+            (br#"{"jsonrpc":"2.0","id":"7","result":1,"error":{}}"#, Some(Broken::Response(7))),
+            (br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700}}"#, Some(error())),
+            (br#"{"jsonrpc":"2.0","error":{"code":-32700}}"#, Some(error())),
+            (br#"{"jsonrpc":"2.0","id":null,"result":{}}"#, None),
             (br#"{"jsonrpc":"2.0","id":7,"method":1}"#, None),
             (br#"{"jsonrpc":"2.0","id":7,"res"#, None),
             (br#"{"hello":"world"}"#, None),
             (b"42", None),
             (b"*** Server 1.0 ***", None),
         ] {
-            assert_eq!(broken_response_id(line), id.map(u64::into), "{}", String::from_utf8_lossy(line));
+            assert_eq!(broken_response(line), expected, "{}", String::from_utf8_lossy(line));
         }
+    }
+
+    #[test]
+    fn our_ids_are_known_as_numbers_and_as_strings() {
+        assert_eq!(our_id(&7.into()), Some(7));
+        assert_eq!(our_id(&"7".into()), Some(7));
+        assert_eq!(our_id(&RequestId::Number(-7)), None);
+        assert_eq!(our_id(&"fixture-7".into()), None);
     }
 }

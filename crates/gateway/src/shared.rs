@@ -62,11 +62,16 @@ impl Shared {
         })
     }
 
-    /// The answer to a client's `initialize`.
-    pub(crate) async fn hello(&self, peer: &Peer) -> Result<Raw, ErrorObject> {
+    /// Starts the process, unless somebody did. In the session mode `stateless` that may be a call.
+    fn start(&self) {
         if !self.started.swap(true, Ordering::AcqRel) {
             self.keeper.run();
         }
+    }
+
+    /// The answer to a client's `initialize`.
+    pub(crate) async fn hello(&self, peer: &Peer) -> Result<Raw, ErrorObject> {
+        self.start();
         let hello = self.keeper.hello().await?;
         hello.upstream.initialized(None);
         // Without a session there is no stream that anything could be said on.
@@ -157,12 +162,14 @@ impl Shared {
     }
 
     async fn answer(&self, call: &Call) -> Reply {
+        self.start();
         let (method, params) = (call.method(), call.params());
         loop {
             let upstream = match self.keeper.upstream().await {
                 Ok(upstream) => upstream,
                 Err(error) => return error.into(),
             };
+            upstream.initialized(None);
             let id = upstream.next_id();
             let sent = match with_token(params, id) {
                 Ok(params) => params,

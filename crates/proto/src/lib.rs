@@ -5,6 +5,7 @@
 //!
 //! - [`jsonrpc`]: one parse of an envelope, parameters and results kept as raw JSON
 //! - [`revision`]: the dated protocol revisions and what each one has
+//! - [`projection`]: messages made fit for a peer of an older revision
 //! - [`http`]: from method, headers and body to what has to be done
 //! - [`legacy`]: the two halves of a stream (a writer, and a reader for each connection), and how long clients wait
 //! - [`sse`]: server-sent events, written and read
@@ -17,6 +18,7 @@ pub mod cursor;
 pub mod http;
 pub mod jsonrpc;
 pub mod legacy;
+pub mod projection;
 pub mod revision;
 pub mod sse;
 pub mod time;

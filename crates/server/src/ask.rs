@@ -4,6 +4,7 @@ use crate::{Call, call::CallState, core::Core, outlet::Outlet, session::Session}
 use bowline_proto::{
     cursor::StreamId,
     jsonrpc::{ErrorObject, Raw, Reply, Request, RequestId},
+    projection::project_request,
 };
 use bowline_store::EventClass;
 use std::{fmt, pin::Pin, sync::Arc, task::Poll};
@@ -50,10 +51,17 @@ impl Ask {
         let (id, receiver) = session.open_ask(stream);
         let waiting = Waiting { session: session.clone(), id: id.clone() };
         let id = RequestId::String(id);
-        let request = Request { id: id.clone(), method: method.into(), params };
+        let request = project_request(session.revision, method, params).map(|params| Request {
+            id: id.clone(),
+            method: method.into(),
+            params,
+        });
         let core = core.clone();
         let answer = Box::pin(async move {
-            let (reply, waiting) = (ask(&core, &waiting.session, on, request, receiver).await, waiting);
+            let reply = match request {
+                Ok(request) => ask(&core, &waiting.session, on, request, receiver).await,
+                Err(unsupported) => unsupported.to_error().into(),
+            };
             drop(waiting);
             reply
         });

@@ -4,6 +4,7 @@ use crate::{Peer, ask::Ask, core::Core, exchange::Exchange, peer::progress_key, 
 use bowline_proto::{
     jsonrpc::{Notification, Raw, Request, RequestId},
     legacy::Millis,
+    projection::project_notification,
 };
 use bowline_store::EventClass;
 use std::{fmt, sync::Arc};
@@ -138,7 +139,10 @@ impl Call {
         if self.0.session.stateless && &*notification.method == "notifications/message" {
             return false;
         }
-        let key = progress_key(notification);
+        let Some(notification) = project_notification(self.0.session.revision, notification.clone()) else {
+            return false;
+        };
+        let key = progress_key(&notification);
         let droppable = matches!(&*notification.method, "notifications/progress" | "notifications/message");
         let class = if droppable { EventClass::Droppable } else { EventClass::Kept };
         self.0.exchange.say(notification.to_bytes(), class, key)

@@ -112,6 +112,13 @@ impl Exchange {
         self.changed.notify_one();
     }
 
+    /// Ends a stream that nothing will be said on.
+    pub(crate) fn give_up(&self) {
+        if let Some(outlet) = self.outlet() {
+            outlet.seal(None);
+        }
+    }
+
     /// Turns the answer into a stream now, if it is not one. `None` where nobody could read it: the client is gone
     /// without an id, or the endpoint never streams.
     pub(crate) fn outlet_or_open(&self) -> Option<Arc<Outlet>> {

@@ -3,6 +3,7 @@
 use crate::{ask::Ask, core::Core, session::Session};
 use bowline_proto::{
     jsonrpc::{Notification, Raw},
+    projection::project_notification,
     revision::Revision,
 };
 use bowline_store::EventClass;
@@ -68,9 +69,12 @@ impl Peer {
         if self.session.stateless || self.session.has_ended() {
             return;
         }
+        let Some(notification) = project_notification(self.session.revision, notification.clone()) else {
+            return;
+        };
         let droppable = matches!(&*notification.method, "notifications/progress" | "notifications/message");
         let class = if droppable { EventClass::Droppable } else { EventClass::Kept };
-        let key = progress_key(notification);
+        let key = progress_key(&notification);
         self.session.standalone(&self.core).push(notification.to_bytes(), class, key);
     }
 

@@ -9,6 +9,7 @@ use crate::{
     core::Core,
     exchange::{Answer, Exchange},
     handler::Hello,
+    isolate,
     outlet::Outlet,
     random,
     service::{Caller, accepted, events, json},
@@ -22,6 +23,7 @@ use bowline_proto::{
         route_post, session_not_found,
     },
     jsonrpc::{ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, parse},
+    projection::{project_result, strip_stateless},
 };
 use bowline_store::{CreateError, SessionRecord, StreamKind};
 use bytes::Bytes;
@@ -79,8 +81,11 @@ async fn initialize(
         Arc::new(Session::new(core, &random::session_id(), NOT_STORED, record))
     };
     let mut offered = Offered { core, session: &session, kept: false };
-    let asked = core.handler.initialize(Hello { peer: Peer::new(core, &session), params, revision });
-    let result = match asked.await {
+    let hello = Hello { peer: Peer::new(core, &session), params, revision };
+    let result = match isolate::call(|| core.handler.initialize(hello))
+        .await
+        .unwrap_or_else(|panic| Err(panic.into_error(core)))
+    {
         Ok(result) => result,
         Err(error) => return Ok(json(core, Reply::from(error).to_bytes(&id))),
     };
@@ -92,6 +97,8 @@ async fn initialize(
         );
         return Ok(json(core, Reply::from(error).to_bytes(&id)));
     };
+    let result = project_result(revision, "initialize", result);
+    let result = if stateless { strip_stateless(result) } else { result };
     session.set_capabilities(&result);
     let mut response = json(core, Reply::Result(result).to_bytes(&id));
     if !stateless {
@@ -130,7 +137,7 @@ impl Drop for Offered<'_> {
         if !self.session.stateless {
             self.core.sessions.unreserve();
         }
-        self.core.handler.ended(&Peer::new(self.core, self.session));
+        isolate::run(self.core, || self.core.handler.ended(&Peer::new(self.core, self.session)));
     }
 }
 
@@ -149,6 +156,9 @@ async fn in_session(
     };
     check_session_post(session.revision, &post)?;
     let _in_use = session.use_now(core);
+    if session.touch_due(core) {
+        sessions::touch(core, &session).await;
+    }
     messages(core, &session, post.body).await
 }
 
@@ -193,7 +203,7 @@ fn notified(core: &Arc<Core>, session: &Arc<Session>, notification: Notification
         }
         _ => {}
     }
-    core.handler.notified(&Peer::new(core, session), notification);
+    isolate::run(core, || core.handler.notified(&Peer::new(core, session), notification));
 }
 
 // --- calls ---
@@ -215,7 +225,10 @@ async fn call(core: &Arc<Core>, session: &Arc<Session>, request: Request) -> Res
     // lost the answer to its POST (SEMANTICS 6).
     let mut leaving = EndsWithClient(if session.stateless { vec![call.clone()] } else { Vec::new() });
     stream_from_the_start(core, &exchange);
-    supervise::start(&call).map_err(|refused| refuse_call(core, &refused, id.clone()))?;
+    if let Err(refused) = supervise::start(&call) {
+        exchange.give_up();
+        return Err(refuse_call(core, &refused, id));
+    }
     match wait(core, &exchange, hold).await {
         Answer::Json(replies) => {
             leaving.disarm();

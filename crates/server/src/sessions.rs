@@ -1,6 +1,6 @@
 //! The sessions that this backend serves, and their end.
 
-use crate::{Peer, call::CancelReason, core::Core, random, session::Session};
+use crate::{Peer, call::CancelReason, core::Core, isolate, random, session::Session};
 use bowline_proto::legacy::Millis;
 use bowline_store::{CreateError, SessionLookup, SessionRecord, Version};
 use parking_lot::Mutex;
@@ -172,7 +172,7 @@ pub(crate) async fn end(core: &Arc<Core>, session: &Arc<Session>, ending: Ending
     if let Some(outlet) = session.standalone_if_made() {
         outlet.seal(None);
     }
-    core.handler.ended(&Peer::new(core, session));
+    isolate::run(core, || core.handler.ended(&Peer::new(core, session)));
     let deleted = core.store.delete_session(&session.id, core.options.tombstone_ttl).await;
     if let Err(error) = deleted {
         tracing::warn!(%session, %error, "the end of a session could not be stored");
@@ -190,10 +190,8 @@ pub(crate) async fn expire(core: &Arc<Core>) {
             Some(deadline) if deadline <= now => end(core, &session, Ending::Expired).await,
             deadline => {
                 let next = deadline.unwrap_or_else(|| touch_at(core));
-                if session.touch_due(core)
-                    && let Err(error) = core.store.touch_session(&session.id, core.options.session_ttl).await
-                {
-                    tracing::warn!(%session, %error, "a session in use could not be prolonged");
+                if session.touch_due(core) {
+                    touch(core, &session).await;
                 }
                 core.sessions
                     .expiry
@@ -201,6 +199,16 @@ pub(crate) async fn expire(core: &Arc<Core>) {
                     .push(Reverse(Expiry { at: next, session: Arc::downgrade(&session) }));
             }
         }
+    }
+}
+
+/// Tells the store that a session is in use, so that it keeps the record and the standalone stream.
+pub(crate) async fn touch(core: &Core, session: &Session) {
+    if let Err(error) = core.store.touch_session(&session.id, core.options.session_ttl).await {
+        tracing::warn!(%session, %error, "a session in use could not be prolonged");
+    }
+    if session.standalone_if_made().is_some() {
+        core.store.keep(session.standalone_id, core.options.session_ttl * 2);
     }
 }
 

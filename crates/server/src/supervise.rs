@@ -3,14 +3,14 @@
 use crate::{
     Call,
     call::{CallState, CancelReason},
-    handler::BoxFuture,
+    isolate::{self, Isolated, Panicked},
     session::AddCall,
 };
-use bowline_proto::jsonrpc::{ErrorObject, Reply};
+use bowline_proto::{
+    jsonrpc::{ErrorObject, Reply},
+    projection::project_reply,
+};
 use std::{
-    any::Any,
-    future::Future,
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -25,14 +25,7 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
     let core = call.core.clone();
     let session = call.session.clone();
     session.check_call(call.id(), core.options.max_calls_per_session)?;
-    let handler = AssertUnwindSafe(|| core.handler.call(Call(call.clone())));
-    let mut work = match catch_unwind(handler) {
-        Ok(future) => Isolated(future),
-        Err(panic) => {
-            finish(call, Some(panicked(call, &*panic)));
-            return Ok(());
-        }
-    };
+    let mut work = isolate::call(|| core.handler.call(Call(call.clone())));
     // Most handlers end here, without a task and without being registered anywhere.
     if let Poll::Ready(outcome) = Pin::new(&mut work).poll(&mut Context::from_waker(Waker::noop())) {
         finish(call, Some(settle(call, outcome)));
@@ -44,7 +37,7 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
     Ok(())
 }
 
-async fn supervise(call: Arc<CallState>, mut work: Isolated) {
+async fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) {
     let core = call.core.clone();
     let _in_use = call.session.use_now(&core);
     let reply = tokio::select! {
@@ -126,36 +119,10 @@ fn finish(call: &Arc<CallState>, reply: Option<Reply>) {
     if let Some(Reply::Result(_)) = &reply {
         call.session.observe(&call.core, call.request_method(), call.request_params());
     }
+    let reply = reply.map(|reply| project_reply(call.session.revision, call.request_method(), reply));
     call.exchange.answer(reply.map(|reply| (call.id(), reply.to_bytes(call.id()))));
 }
 
-fn settle(call: &CallState, outcome: Result<Reply, Box<dyn Any + Send>>) -> Reply {
-    outcome.unwrap_or_else(|panic| panicked(call, &*panic))
-}
-
-fn panicked(call: &CallState, panic: &(dyn Any + Send)) -> Reply {
-    call.core.metrics.panics.up();
-    let text = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_default();
-    tracing::error!(session = %call.session, method = %call.request_method(), panic = %text, "a handler panicked");
-    // The text of a panic may hold anything; it stays in the server's log.
-    ErrorObject::outcome_unknown("panic", "the server failed while it worked on this request").into()
-}
-
-/// A handler's future that cannot take its caller down.
-struct Isolated(BoxFuture<Reply>);
-
-impl Future for Isolated {
-    type Output = Result<Reply, Box<dyn Any + Send>>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {
-            Ok(Poll::Ready(reply)) => Poll::Ready(Ok(reply)),
-            Ok(Poll::Pending) => Poll::Pending,
-            Err(panic) => Poll::Ready(Err(panic)),
-        }
-    }
+fn settle(call: &CallState, outcome: Result<Reply, Panicked>) -> Reply {
+    outcome.unwrap_or_else(|panic| panic.into_error(&call.core).into())
 }

@@ -9,6 +9,7 @@ mod clients;
 mod common;
 mod connections;
 mod cursors;
+mod demo;
 mod drain;
 mod faults;
 mod lifecycle;

@@ -198,6 +198,12 @@ impl Child {
         self.stdin.try_send(line)
     }
 
+    /// Waits until nothing is written to the process any more: it closed its stdin (which is noticed at the next line; what
+    /// was queued then is lost), ended, or is being stopped. Cancel safe.
+    pub async fn stdin_closed(&self) {
+        self.stdin.ended().await;
+    }
+
     /// Asks the process to stop, as [`Child::shutdown`] does, without waiting for its end.
     pub fn stop(&self, grace: Duration) {
         self.stop.send_modify(|asked| *asked = Some(asked.map_or(grace, |earlier| earlier.min(grace))));

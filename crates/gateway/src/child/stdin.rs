@@ -116,6 +116,11 @@ impl StdinQueue {
         })
     }
 
+    /// Waits until nothing is written any more.
+    pub(crate) async fn ended(&self) {
+        self.tx.closed().await;
+    }
+
     /// Bytes accepted and not yet written.
     pub(crate) fn queued(&self) -> usize {
         (self.bytes as usize).saturating_sub(self.room.available_permits())

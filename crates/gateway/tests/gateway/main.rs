@@ -6,6 +6,7 @@ mod bounds;
 mod deaths;
 mod handshake;
 mod messages;
+mod odd;
 mod questions;
 mod shared;
 mod support;

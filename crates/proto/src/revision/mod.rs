@@ -1,12 +1,14 @@
 //! The dated protocol revisions: one table of what each has, one file for what each one changed.
 //!
-//! After a revision was negotiated, no code asks "which revision is this?": it asks [`Features`] whether something is there.
+//! After a revision was negotiated, no code asks "which revision is this?": it asks [`Features`] whether something is there,
+//! and hands messages to [`projection`](crate::projection), which knows what each revision introduced.
 
 mod v2024_11_05;
 mod v2025_03_26;
 mod v2025_06_18;
 mod v2025_11_25;
 
+use crate::projection::Introduced;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -79,6 +81,16 @@ impl Revision {
             Self::V2025_03_26 => v2025_03_26::FEATURES,
             Self::V2025_06_18 => v2025_06_18::FEATURES,
             Self::V2025_11_25 => v2025_11_25::FEATURES,
+        }
+    }
+
+    /// What this revision added to the one before it, and how that is taken away again.
+    pub(crate) const fn introduced(self) -> &'static Introduced {
+        match self {
+            Self::V2024_11_05 => &v2024_11_05::INTRODUCED,
+            Self::V2025_03_26 => &v2025_03_26::INTRODUCED,
+            Self::V2025_06_18 => &v2025_06_18::INTRODUCED,
+            Self::V2025_11_25 => &v2025_11_25::INTRODUCED,
         }
     }
 

@@ -122,6 +122,29 @@ async fn what_belongs_to_no_call_waits_for_the_standalone_stream() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_standalone_stream_lives_as_long_as_its_session() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let peer = server.script.peers.lock()[0].clone();
+    let mut stream = client.get(None).await;
+    let mut heard = 0;
+    for n in 0..60 {
+        stream.events().await;
+        tokio::time::sleep(Duration::from_secs(10 * 60)).await;
+        client.call("echo", json!({})).await;
+        peer.notify(&Notification::new("notifications/x", Some(raw(&json!({ "n": n })))));
+        stream = client.get(stream.last_id.as_deref()).await;
+        assert_eq!(stream.status, 200);
+        heard += usize::from(loop {
+            if let Some(data) = stream.event().await.unwrap().data.filter(|data| !data.is_null()) {
+                break data["params"]["n"] == n;
+            }
+        });
+    }
+    assert_eq!(heard, 60);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_question_outside_any_call_goes_on_the_standalone_stream() {
     let server = Server::new();
     let client = server.client("2025-11-25").await;

@@ -37,12 +37,13 @@ pub(crate) fn progress(token: &Value, n: u64) -> Notification {
 pub(crate) struct Scripted(pub(crate) Arc<Script>);
 
 impl RawHandler for Scripted {
-    fn initialize(&self, hello: Hello) -> BoxFuture<Result<Raw, ErrorObject>> {
+    fn initialize(&self, hello: Hello) -> BoxFuture<'static, Result<Raw, ErrorObject>> {
         let script = self.0.clone();
         Box::pin(async move {
             if let Some(pause) = hello.params.member("pause") {
                 tokio::time::sleep(Duration::from_secs(pause.to().unwrap())).await;
             }
+            assert!(hello.params.member("panic").is_none(), "secret");
             if hello.params.member("refuse").is_some() {
                 return Err(ErrorObject::internal("refused", "no"));
             }
@@ -56,7 +57,7 @@ impl RawHandler for Scripted {
         })
     }
 
-    fn call(&self, call: Call) -> BoxFuture<Reply> {
+    fn call(&self, call: Call) -> BoxFuture<'static, Reply> {
         let script = self.0.clone();
         script.calls.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
@@ -66,7 +67,8 @@ impl RawHandler for Scripted {
         })
     }
 
-    fn notified(&self, _: &Peer, _: Notification) {
+    fn notified(&self, _: &Peer, notification: Notification) {
+        assert_ne!(&*notification.method, "panic");
         self.0.notified.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -107,12 +109,21 @@ impl Script {
             }
             "ask" => {
                 tokio::time::sleep(seconds("after")).await;
-                match call.ask("elicitation/create", Some(raw(&json!({ "message": "?" })))).await {
+                let mut question = json!({ "message": "?" });
+                if let Some(url) = params.get("url") {
+                    question["mode"] = json!("url");
+                    question["url"] = url.clone();
+                }
+                match call.ask("elicitation/create", Some(raw(&question))).await {
                     Reply::Result(answer) => Reply::Result(raw(&json!({ "answer": answer }))),
                     Reply::Error(error) => Reply::Error(error),
                 }
             }
             "big" => Reply::Result(raw(&json!("x".repeat(params["bytes"].as_u64().unwrap() as usize)))),
+            "tools/call" => Reply::Result(raw(&json!({
+                "content": [{ "type": "audio", "data": "AAAA", "mimeType": "audio/wav" }],
+                "structuredContent": { "n": 1 },
+            }))),
             "panic" => panic!("secret"),
             "resources/subscribe" | "logging/setLevel" => Reply::Result(Raw::empty_object()),
             method => ErrorObject::method_not_found(method).into(),

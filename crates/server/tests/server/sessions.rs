@@ -185,6 +185,13 @@ async fn unknown_methods_and_panics_cost_their_own_call_only() {
     assert_eq!(error["code"], -32603);
     assert!(!error.to_string().contains("secret"), "{error}");
     assert_eq!(client.call("echo", json!({})).await.status, 200);
+    assert_eq!(client.post(&json!({ "jsonrpc": "2.0", "method": "panic" })).await.status, 202);
+    let mut hello = initialize("2025-11-25");
+    hello["params"]["panic"] = json!(true);
+    let error = Client { session: None, ..client.clone() }.post(&hello).await.json().await;
+    assert_eq!(error["error"]["data"]["reason"], "panic");
+    assert_eq!(server.endpoint.metrics().panics.get(), 3);
+    assert_eq!(server.endpoint.metrics().sessions.get(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,4 +287,69 @@ async fn sessions_calls_and_ids_are_bounded() {
     assert_eq!(answer.json().await["error"]["data"]["reason"], "too_many_calls");
     assert_eq!(server.script.calls.load(Ordering::SeqCst), 2, "a call that is refused does not run");
     drop(first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_revision_gets_what_it_defines() {
+    let server = Server::new();
+    for (revision, audio, structured) in [
+        ("2024-11-05", false, false),
+        ("2025-03-26", true, false),
+        ("2025-06-18", true, true),
+        ("2025-11-25", true, true),
+    ] {
+        let mut client = server.client(revision).await;
+        let result = client.call("tools/call", json!({ "name": "x" })).await.json().await["result"].clone();
+        assert_eq!(result["content"][0]["type"], if audio { "audio" } else { "text" }, "{revision}");
+        assert_eq!(result.get("structuredContent").is_some(), structured, "{revision}");
+        let mut answer = client.call("ask", json!({ "url": "https://example.com" })).await;
+        if revision == "2025-11-25" {
+            assert!(answer.is_stream());
+            answer.event().await;
+        } else {
+            assert_eq!(answer.json().await["error"]["data"]["reason"], "unsupported_by_revision");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bearer_tokens_name_the_principal() {
+    let tokens = bowline_server::StaticTokens::parse(
+        "alice=alice-0123456789\nbob=bob-0123456789ab\nalice=alice-new-0123456",
+    )
+    .unwrap();
+    let server = Server::built(|builder| builder.authenticator(std::sync::Arc::new(tokens)));
+    let client = Client { endpoint: server.endpoint.clone(), session: None, next_id: 1, principal: None };
+    let hello: bytes::Bytes = initialize("2025-11-25").to_string().into();
+    for headers in [&[][..], &[("authorization", "Bearer wrong-0123456789")], &[("authorization", "Basic x")]]
+    {
+        // Before the body and even the content type are looked at.
+        for body in [hello.clone(), "junk".into()] {
+            let answer = client.send(Method::POST, headers, body).await;
+            assert_eq!(answer.status, 401);
+            assert!(answer.headers["www-authenticate"].to_str().unwrap().starts_with("Bearer "));
+            assert_eq!(answer.json().await["error"]["code"], -32600);
+        }
+    }
+    let alice = ("authorization", "Bearer alice-0123456789");
+    let answer = client.send(Method::POST, &[alice], hello).await;
+    let session = answer.headers["mcp-session-id"].to_str().unwrap().to_owned();
+    let client = Client { session: Some(session), ..client };
+    let echo: bytes::Bytes = r#"{"jsonrpc":"2.0","id":1,"method":"echo"}"#.into();
+    // A renewed token of the same name keeps the session; another name does not have it.
+    for (token, status) in [
+        ("alice-0123456789", 200),
+        ("alice-new-0123456", 200),
+        ("bob-0123456789ab", 404),
+        ("nobody-0123456789", 401),
+    ] {
+        let header = format!("Bearer {token}");
+        let answer = client.send(Method::POST, &[("authorization", &header)], echo.clone()).await;
+        assert_eq!(answer.status, status, "{token}");
+    }
+    assert_eq!(server.endpoint.metrics().unauthorized.get(), 7);
+    assert_eq!(
+        client.send(Method::OPTIONS, &[("origin", "http://localhost:1")], "".into()).await.status,
+        204
+    );
 }

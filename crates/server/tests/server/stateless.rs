@@ -34,7 +34,9 @@ async fn every_revision_is_served_by_a_backend_that_never_saw_the_client() {
         let answer = client.post(&initialize(revision)).await;
         assert_eq!(answer.status, 200);
         assert!(!answer.headers.contains_key("mcp-session-id"));
-        assert_eq!(answer.json().await["result"]["protocolVersion"], revision);
+        let result = answer.json().await["result"].clone();
+        assert_eq!(result["protocolVersion"], revision);
+        assert_eq!(result["capabilities"], json!({ "tools": {}, "resources": {} }));
         drop(first);
         let (_second, client) = stateless(mode(false));
         let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
