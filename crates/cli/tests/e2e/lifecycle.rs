@@ -162,6 +162,16 @@ async fn requests_connections_and_calls_keep_a_session_alive() {
 }
 
 #[tokio::test]
+async fn a_session_of_less_than_a_second_is_kept_alive_too() {
+    let program = serve("--session-ttl 600ms").await;
+    let session = program.client().await;
+    for round in 0..10 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(session.post(&ping()).await.status(), 200, "round {round}");
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_dies_is_an_error_at_once_and_the_session_goes_on() {
     for how in ["exit0", "exit1", "kill", "close_stdout"] {
         let program = serve("--json-hold 20ms").await;
@@ -200,6 +210,8 @@ async fn a_server_that_cannot_start_is_said_at_once() {
     assert_eq!(answer.header("mcp-session-id"), None, "there is no session");
     let body = answer.json().await;
     assert_eq!((&body["id"], &body["error"]["code"]), (&json!(0), &json!(-32603)), "{body}");
+    let probe = exchange(&program, "GET /readyz HTTP/1.1\r\nHost: probe\r\n\r\n").await;
+    assert_eq!(probe.status(), 503, "as --help says");
 }
 
 #[tokio::test]
