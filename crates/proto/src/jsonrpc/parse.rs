@@ -379,7 +379,7 @@ fn visit_members<'a>(text: &'a str, see: impl FnMut(&str, &'a str)) -> Option<()
                     Some(key) if !key.contains('\\') => (self.0)(key, value.get()),
                     // Already parsed as a string once, so it is one.
                     _ => {
-                        (self.0)(&serde_json::from_str::<String>(key.get()).unwrap_or_default(), value.get())
+                        (self.0)(&serde_json::from_str::<String>(key.get()).unwrap_or_default(), value.get());
                     }
                 }
             }
