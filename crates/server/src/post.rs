@@ -30,15 +30,15 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 pub(crate) async fn answer(
     core: &Arc<Core>,
     caller: &Caller,
-    parts: &Parts,
+    parts: &Arc<Parts>,
     body: Bytes,
 ) -> Result<Response<Body>, Refusal> {
     match route_post(&core.policy, &parts.headers, parse(body)?)? {
         Post::Initialize(request) => initialize(core, caller, request).await,
-        Post::Session(post) => in_session(core, caller, post).await,
+        Post::Session(post) => in_session(core, caller, parts, post).await,
         Post::Stateless(post) => {
             let session = Arc::new(Session::binding(core, post.revision, caller.principal.as_deref()));
-            messages(core, &session, post.body).await
+            messages(core, &session, parts, post.body).await
         }
     }
 }
@@ -138,6 +138,7 @@ impl Drop for Offered<'_> {
 async fn in_session(
     core: &Arc<Core>,
     caller: &Caller,
+    parts: &Arc<Parts>,
     post: SessionPost<'_>,
 ) -> Result<Response<Body>, Refusal> {
     let id = post.body.request_id();
@@ -148,16 +149,17 @@ async fn in_session(
     };
     check_session_post(session.revision, &post)?;
     let _in_use = session.use_now(core);
-    messages(core, &session, post.body).await
+    messages(core, &session, parts, post.body).await
 }
 
 async fn messages(
     core: &Arc<Core>,
     session: &Arc<Session>,
+    parts: &Arc<Parts>,
     body: Payload,
 ) -> Result<Response<Body>, Refusal> {
     match body {
-        Payload::Single(Message::Request(request)) => call(core, session, request).await,
+        Payload::Single(Message::Request(request)) => call(core, session, parts, request).await,
         Payload::Single(Message::Notification(notification)) => {
             notified(core, session, notification);
             Ok(accepted())
@@ -168,7 +170,7 @@ async fn messages(
             }
             Ok(accepted())
         }
-        Payload::Batch(members) => batch(core, session, members).await,
+        Payload::Batch(members) => batch(core, session, parts, members).await,
     }
 }
 
@@ -197,7 +199,12 @@ fn notified(core: &Arc<Core>, session: &Arc<Session>, notification: Notification
 
 // --- calls ---
 
-async fn call(core: &Arc<Core>, session: &Arc<Session>, request: Request) -> Result<Response<Body>, Refusal> {
+async fn call(
+    core: &Arc<Core>,
+    session: &Arc<Session>,
+    parts: &Arc<Parts>,
+    request: Request,
+) -> Result<Response<Body>, Refusal> {
     let id = request.id.clone();
     let token = progress_token(&request);
     let hold = if token.is_some() {
@@ -206,7 +213,7 @@ async fn call(core: &Arc<Core>, session: &Arc<Session>, request: Request) -> Res
         core.options.json_hold
     };
     let exchange = Exchange::new(core, session, Some(id.clone()), 1);
-    let call = CallState::new(core, session, &exchange, request, token);
+    let call = CallState::new(core, session, &exchange, parts, request, token);
     let leaves = DisconnectCancels(Some(&call));
     stream_from_the_start(core, &exchange);
     supervise::start(&call).map_err(|refused| refuse_call(core, &refused, id.clone()))?;
@@ -303,6 +310,7 @@ fn progress_token(request: &Request) -> Option<Raw> {
 async fn batch(
     core: &Arc<Core>,
     session: &Arc<Session>,
+    parts: &Arc<Parts>,
     members: Vec<Result<Message, ParseError>>,
 ) -> Result<Response<Body>, Refusal> {
     let mut requests = Vec::new();
@@ -331,7 +339,7 @@ async fn batch(
     for request in requests {
         let id = request.id.clone();
         let token = progress_token(&request);
-        let call = CallState::new(core, session, &exchange, request, token);
+        let call = CallState::new(core, session, &exchange, parts, request, token);
         match supervise::start(&call) {
             Ok(()) => running.0.push(call),
             Err(refused) => {

@@ -22,6 +22,8 @@ where
     B: http_body::Body,
 {
     let (parts, body) = request.into_parts();
+    // Shared: a call that runs on keeps what its handler may ask of its request.
+    let parts = Arc::new(parts);
     if let Some(answer) = health(core, &parts) {
         return answer;
     }
@@ -35,7 +37,7 @@ where
 
 async fn road<B: http_body::Body>(
     core: &Arc<Core>,
-    parts: &Parts,
+    parts: &Arc<Parts>,
     body: B,
 ) -> Result<Response<Body>, Refusal> {
     let Admitted { verb } = admit(&core.policy, &parts.method, parts.uri.path(), &parts.headers)?;
