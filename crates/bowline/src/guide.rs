@@ -1,0 +1,1 @@
+//! Guides: one subject each, with examples that are compiled and run.
