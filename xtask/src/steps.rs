@@ -111,6 +111,21 @@ const STEPS: &[Step] = &[
             )
         },
     },
+    Step {
+        name: "conformance",
+        about: "the official suite: no failure and no warning, in every revision with a handshake",
+        needs: &["tools"],
+        run: |project, extra| {
+            let package = "bowline-conformance-server";
+            command::run(project.cargo().args(["build", "--locked", "--package", package]))?;
+            let mut command = project.command(tools::node_of_conformance(project));
+            command
+                .arg("conformance/server.mjs")
+                .arg(project.target.join("debug").join(package))
+                .arg(project.target.join("conformance"));
+            command::run(command.args(extra))
+        },
+    },
 ];
 
 /// What the end-to-end tests are told. They fail, and name `cargo xtask test`, where one of these is missing.
