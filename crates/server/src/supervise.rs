@@ -48,9 +48,10 @@ async fn supervise(call: Arc<CallState>, mut work: Isolated) {
     let core = call.core.clone();
     let _in_use = call.session.use_now(&core);
     let reply = tokio::select! {
+        // The limits first: what a handler returns because it was cancelled is no answer.
         biased;
-        outcome = &mut work => Some(settle(&call, outcome)),
         () = watch_limits(&call) => None,
+        outcome = &mut work => Some(settle(&call, outcome)),
     };
     if reply.is_none() {
         // The caller is answered now; the handler may still put things in order.
