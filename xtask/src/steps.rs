@@ -19,7 +19,7 @@ struct Step {
 const STEPS: &[Step] = &[
     Step {
         name: "tools",
-        about: "install what the tests need: cargo-nextest, cargo-deny, the Python and Node.js clients",
+        about: "install what the tests need: cargo-nextest, cargo-deny, the clients, the conformance suite",
         needs: &[],
         run: |project, _| tools::install(project),
     },

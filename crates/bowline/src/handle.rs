@@ -69,7 +69,8 @@ impl<S> Handle<S> {
 
 impl<S: Send + Sync + 'static> Handle<S> {
     /// Adds and removes tools, resources, prompts and completions while the server runs, and announces the lists that are different
-    /// afterwards. Calls that run keep what they began with. What is said of the server itself does not change any more.
+    /// afterwards. Calls that run keep what they began with. What is said of the server itself does not change any
+    /// more. Changes are made one after another: `change` must not itself call this function.
     ///
     /// ```
     /// # use bowline::{Call, NoInput, Server};

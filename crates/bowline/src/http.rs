@@ -115,7 +115,7 @@ impl Http {
 }
 
 /// Waits for Ctrl-C or SIGTERM.
-pub(crate) async fn told_to_end() {
+async fn told_to_end() {
     let interrupted = async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

@@ -57,5 +57,5 @@ pub use bowline_server::{
 };
 pub use bowline_store::{MemoryStore, Store};
 
-/// The types that derive a schema for a handler's input. Derive [`schemars::JsonSchema`] beside `serde`'s traits.
+/// The crate that derives the schema of a handler's input and output, in the version that this one understands.
 pub use schemars;

@@ -156,9 +156,6 @@ impl PipeSender {
         let rest = async { while self.running.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(Duration::from_secs(1), rest).await;
         self.running.shutdown().await;
-        if let Some(standalone) = self.wire.standalone.lock().take() {
-            standalone.abort();
-        }
         self.wire.endpoint.close().await;
     }
 }
@@ -294,9 +291,10 @@ fn is_stream(response: &Response<Body>) -> bool {
         .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"))
 }
 
-impl Drop for Wire {
+/// A pipe that is dropped rather than finished leaves its session to expire; nobody reads it any more.
+impl Drop for PipeSender {
     fn drop(&mut self) {
-        if let Some(standalone) = self.standalone.get_mut().take() {
+        if let Some(standalone) = self.wire.standalone.lock().take() {
             standalone.abort();
         }
     }

@@ -26,6 +26,12 @@ impl Schema {
         Self(Raw::from_value(&schema).map_err(|error| error.to_string()))
     }
 
+    /// Whether it says nothing at all, as that of [`serde_json::Value`] does.
+    pub(crate) fn is_open(&self) -> bool {
+        let members = self.0.as_ref().ok().map(|raw| raw.members().unwrap_or_default());
+        members.is_some_and(|members| members.iter().all(|(name, _)| name == "$schema" || name == "title"))
+    }
+
     /// The text of an object schema.
     ///
     /// # Errors
@@ -38,7 +44,10 @@ impl Schema {
         match raw.member("type").and_then(|kind| kind.string()).as_deref() {
             Some("object") => Ok(raw),
             Some(other) => Err(format!("the schema is for \"type\": {other:?}; it has to be \"object\"")),
-            None => Err("the schema has no \"type\": \"object\" at its root".into()),
+            None => Err(
+                "the schema has no \"type\": \"object\" at its root; take a struct, or give a schema by hand"
+                    .into(),
+            ),
         }
     }
 }

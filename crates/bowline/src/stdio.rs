@@ -1,9 +1,6 @@
 //! Serving on standard input and output (SEMANTICS 8).
 
-use crate::{
-    http::told_to_end,
-    pipe::{Pipe, PipeOptions},
-};
+use crate::pipe::{Pipe, PipeOptions};
 use bowline_proto::jsonrpc::{ErrorObject, code};
 use bowline_server::{Options, RawHandler};
 use bytes::{Bytes, BytesMut};
@@ -36,16 +33,13 @@ impl Stdio {
         self
     }
 
-    /// Serves until standard input ends or the process is told to end (Ctrl-C, SIGTERM).
+    /// Serves until standard input ends, which is how a client ends its child. A signal ends the process as it always does.
     ///
     /// # Errors
     /// When input or output fails.
     pub async fn serve(self) -> io::Result<()> {
-        let serving = self.serve_on(tokio::io::stdin(), tokio::io::stdout());
-        tokio::select! {
-            served = serving => served,
-            () = told_to_end() => Ok(()),
-        }
+        // No signal is caught: reading standard input cannot be broken off, and would keep the process from ending.
+        self.serve_on(tokio::io::stdin(), tokio::io::stdout()).await
     }
 
     /// Serves on another pair of pipes until the input ends.

@@ -301,7 +301,8 @@ impl<const N: usize> IntoToolResult for [Content; N] {
 
 impl<T: Serialize + JsonSchema> IntoToolResult for Json<T> {
     fn output_schema() -> Option<Schema> {
-        Some(Schema::of_output::<T>())
+        // A value of no particular type is structured all the same; there is only nothing to say of it beforehand.
+        Some(Schema::of_output::<T>()).filter(|schema| !schema.is_open())
     }
 
     fn into_tool_result(self) -> Result<ToolResult, Error> {
@@ -355,6 +356,7 @@ mod tests {
             json!({ "content": [{ "type": "text", "text": "{\"n\":1}" }], "structuredContent": { "n": 1 } })
         );
         assert!(Result::<Json<Out>, Error>::output_schema().is_some());
+        assert!(Json::<Value>::output_schema().is_none());
         assert!(Json(7).into_tool_result().unwrap_err().is_protocol());
     }
 }

@@ -74,9 +74,12 @@ fn everything() -> Value {
     json!({ "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {} })
 }
 
+/// Methods and parameters.
+type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+
 /// A client that answers `answers[method]`, and what it was asked.
-fn answering(answers: Value) -> (ClientBuilder, Arc<Mutex<Vec<(String, Value)>>>) {
-    let asked = Arc::new(Mutex::new(Vec::new()));
+fn answering(answers: Value) -> (ClientBuilder, Asked) {
+    let asked = Asked::default();
     let noted = asked.clone();
     let builder = Client::builder().capabilities(everything()).on_request(move |method, params| {
         noted.lock().push((method.to_owned(), params));

@@ -60,7 +60,7 @@ impl Example {
     }
 
     /// Shakes hands; returns the header that names the session.
-    async fn session(&self, headers: &str, capabilities: Value) -> String {
+    async fn session(&self, headers: &str, capabilities: &Value) -> String {
         let answer = self.post(headers, &initialize(capabilities)).await;
         let id = header(&answer, "mcp-session-id");
         let session = format!("{headers}Mcp-Session-Id: {id}\r\n");
@@ -75,20 +75,20 @@ fn header(answer: &str, name: &str) -> String {
     line.split_once(':').unwrap().1.trim().to_owned()
 }
 
-fn initialize(capabilities: Value) -> Value {
+fn initialize(capabilities: &Value) -> Value {
     let params = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities });
     json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params })
 }
 
-fn call(tool: &str, arguments: Value) -> Value {
+fn call(tool: &str, arguments: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": tool, "arguments": arguments } })
 }
 
 #[tokio::test]
 async fn hello_greets_and_is_fifteen_lines() {
     let example = Example::start("hello").await;
-    let session = example.session("", json!({})).await;
-    let answer = example.post(&session, &call("hello", json!({ "name": "Ann" }))).await;
+    let session = example.session("", &json!({})).await;
+    let answer = example.post(&session, &call("hello", &json!({ "name": "Ann" }))).await;
     assert!(answer.contains("Hello, Ann!"), "{answer}");
     let code = include_str!("../../examples/hello.rs");
     let lines = code.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("//!"));
@@ -98,13 +98,13 @@ async fn hello_greets_and_is_fifteen_lines() {
 #[tokio::test]
 async fn the_long_job_tells_how_far_it_is_and_can_be_polled() {
     let example = Example::start("long_job").await;
-    let session = example.session("", json!({})).await;
-    let mut watched = call("run_job", json!({ "steps": 3, "step_ms": 20 }));
+    let session = example.session("", &json!({})).await;
+    let mut watched = call("run_job", &json!({ "steps": 3, "step_ms": 20 }));
     watched["params"]["_meta"] = json!({ "progressToken": "t" });
     let answer = example.post(&session, &watched).await;
     assert!(answer.contains(r#""progress":3"#) && answer.contains(r#"{"steps":3}"#), "{answer}");
     // Without a token it lets go of the connection.
-    let answer = example.post(&session, &call("run_job", json!({ "steps": 1, "step_ms": 300 }))).await;
+    let answer = example.post(&session, &call("run_job", &json!({ "steps": 1, "step_ms": 300 }))).await;
     assert!(!answer.contains("structuredContent"), "{answer}");
     let cursor = answer.lines().filter_map(|line| line.strip_prefix("id:")).next_back().unwrap().trim();
     let resume = format!("{session}Last-Event-ID: {cursor}\r\n");
@@ -115,8 +115,8 @@ async fn the_long_job_tells_how_far_it_is_and_can_be_polled() {
 #[tokio::test]
 async fn elicitation_asks_for_a_table() {
     let example = Example::start("elicitation").await;
-    let session = example.session("", json!({ "elicitation": {} })).await;
-    let body = call("book_table", json!({ "restaurant": "Chez Max" })).to_string();
+    let session = example.session("", &json!({ "elicitation": {} })).await;
+    let body = call("book_table", &json!({ "restaurant": "Chez Max" })).to_string();
     let head = format!(
         "POST /mcp HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n{session}\r\n",
@@ -165,27 +165,29 @@ async fn resources_are_written_listed_and_subscribed_to() {
         let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().expect("a line");
         serde_json::from_str(&line).unwrap()
     };
-    let mut send = async |message: Value| input.write_all(format!("{message}\n").as_bytes()).await.unwrap();
-    let request = |id: u64, method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-    send(initialize(json!({}))).await;
-    next().await;
-    send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
-    let note = |text: &str| json!({ "name": "write_note", "arguments": { "name": "a", "text": text } });
-    send(request(1, "resources/subscribe", json!({ "uri": "note:///a" }))).await;
-    assert_eq!(next().await["result"], json!({}));
-    send(request(2, "tools/call", note("first"))).await;
-    let mut seen = Vec::new();
-    for _ in 0..3 {
-        let message = next().await;
-        seen.push(message["method"].as_str().map_or_else(|| message["id"].to_string(), str::to_owned));
+    {
+        let mut send =
+            async |message: Value| input.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+        let request = |id: u64, method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        send(initialize(&json!({}))).await;
+        next().await;
+        send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        let note = |text: &str| json!({ "name": "write_note", "arguments": { "name": "a", "text": text } });
+        send(request(1, "resources/subscribe", json!({ "uri": "note:///a" }))).await;
+        assert_eq!(next().await["result"], json!({}));
+        send(request(2, "tools/call", note("first"))).await;
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            let message = next().await;
+            seen.push(message["method"].as_str().map_or_else(|| message["id"].to_string(), str::to_owned));
+        }
+        seen.sort();
+        assert_eq!(seen, ["2", "notifications/resources/list_changed", "notifications/resources/updated"]);
+        send(request(3, "resources/read", json!({ "uri": "note:///a" }))).await;
+        assert_eq!(next().await["result"]["contents"][0]["text"], "first");
+        send(request(4, "resources/list", json!({}))).await;
+        assert_eq!(next().await["result"]["resources"][0]["uri"], "note:///a");
     }
-    seen.sort();
-    assert_eq!(seen, ["2", "notifications/resources/list_changed", "notifications/resources/updated"]);
-    send(request(3, "resources/read", json!({ "uri": "note:///a" }))).await;
-    assert_eq!(next().await["result"]["contents"][0]["text"], "first");
-    send(request(4, "resources/list", json!({}))).await;
-    assert_eq!(next().await["result"]["resources"][0]["uri"], "note:///a");
-    drop(send);
     drop(input);
     let ended = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends with its input").unwrap();
     assert!(ended.success());
@@ -195,10 +197,10 @@ async fn resources_are_written_listed_and_subscribed_to() {
 async fn mounted_knows_the_caller() {
     let example = Example::start("mounted").await;
     assert!(example.http("GET", "/", "", "").await.contains("at /mcp"));
-    let refused = example.post("", &initialize(json!({}))).await;
+    let refused = example.post("", &initialize(&json!({}))).await;
     assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
-    let session = example.session("X-User: ann\r\n", json!({})).await;
-    let answer = example.post(&session, &call("who_am_i", json!({}))).await;
+    let session = example.session("X-User: ann\r\n", &json!({})).await;
+    let answer = example.post(&session, &call("who_am_i", &json!({}))).await;
     assert!(answer.contains("You are ann"), "{answer}");
 }
 
@@ -206,7 +208,7 @@ async fn mounted_knows_the_caller() {
 async fn the_transport_frames_messages() {
     let example = Example::start("transport").await;
     let mut stream = TcpStream::connect(&example.address).await.unwrap();
-    for message in [initialize(json!({})), call("ping_me", json!({}))] {
+    for message in [initialize(&json!({})), call("ping_me", &json!({}))] {
         let body = message.to_string();
         stream.write_u32(u32::try_from(body.len()).unwrap()).await.unwrap();
         stream.write_all(body.as_bytes()).await.unwrap();
