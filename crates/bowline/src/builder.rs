@@ -5,14 +5,15 @@ use crate::{
     catalog::{Catalog, Entry, Parts, PromptEntry, TemplateEntry, Variables},
     completion::{CompleteParams, IntoCompletions, Reference, Typed},
     icon::Icon,
+    mistake::BuildError,
     prompt::{self, IntoPrompt, Prompt},
     reply,
     resource::{IntoResource, Resource, ResourceTemplate},
-    schema::{Check, Schema},
     server::{Info, Inner, Server},
     template::Template,
     texts,
-    tool::{IntoToolResult, ListedTool, Tool},
+    tool::{IntoToolResult, Tool},
+    tool_entry::tool_entry,
 };
 use bowline_proto::jsonrpc::Raw;
 use bowline_server::BoxFuture;
@@ -20,73 +21,6 @@ use parking_lot::{Mutex, RwLock};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{fmt, future::ready, sync::Arc};
-
-/// What an author of a server got wrong.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// Two things of one kind have the same name.
-    #[error("two {kind}s have the name {name:?}")]
-    Duplicate {
-        /// What kind of thing.
-        kind: &'static str,
-        /// The name, or the URI.
-        name: String,
-    },
-    /// A tool has a name that the protocol does not allow.
-    #[error("{0:?} is no name for a tool: 1 to 128 characters of A-Z, a-z, 0-9, \"_\", \".\" and \"-\"")]
-    ToolName(String),
-    /// A name or a URI is empty.
-    #[error("a {0} has an empty name or URI")]
-    Empty(&'static str),
-    /// A schema is none.
-    #[error("the {which} schema of {name:?}: {why}")]
-    Schema {
-        /// `input` or `output`.
-        which: &'static str,
-        /// The tool, or the prompt.
-        name: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A template is none.
-    #[error("the template {template:?}: {why}")]
-    Template {
-        /// The template.
-        template: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A completion is of something that is not there.
-    #[error("a completion is for the argument {argument:?} of {reference}, which the server does not have")]
-    Completion {
-        /// What it is of.
-        reference: String,
-        /// The argument.
-        argument: String,
-    },
-    /// [`ServerBuilder::with_state`] came after a handler.
-    #[error(
-        "with_state comes first, before the tools, resources, prompts and completions that use the state"
-    )]
-    StateAfterHandlers,
-    /// Something that was to be removed is not there.
-    #[error("there is no {kind} {name:?} to remove")]
-    NothingToRemove {
-        /// What kind of thing.
-        kind: &'static str,
-        /// The name, or the URI.
-        name: String,
-    },
-    /// A definition is not expressible as JSON.
-    #[error("the definition of {name:?} cannot be written as JSON: {why}")]
-    Definition {
-        /// The name, or the URI.
-        name: String,
-        /// What is wrong with it.
-        why: String,
-    },
-}
 
 /// Builds a [`Server`]. The first mistake is kept and told by [`ServerBuilder::build`].
 #[must_use = "nothing is built without `build`"]
@@ -433,55 +367,4 @@ fn entry<R>(name: String, definition: &impl Serialize, run: R) -> Result<Entry<R
         Ok(listed) => Ok(Entry { name, listed, run }),
         Err(error) => Err(BuildError::Definition { name, why: error.to_string() }),
     }
-}
-
-/// A tool's entry: its schemas made and compiled, its handler boxed.
-fn tool_entry<S, In, F, Fut>(tool: Tool, handler: F) -> Result<Entry<crate::catalog::Run<S>>, BuildError>
-where
-    S: Send + Sync + 'static,
-    In: DeserializeOwned + JsonSchema + Send + 'static,
-    F: Fn(Call<S>, In) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output: IntoToolResult> + Send + 'static,
-{
-    let name = tool.name;
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
-    if name.is_empty() || name.len() > 128 || !name.bytes().all(allowed) {
-        return Err(BuildError::ToolName(name));
-    }
-    let mistake = |which, why| BuildError::Schema { which, name: name.clone(), why };
-    let input = tool.input.unwrap_or_else(Schema::of_input::<In>);
-    let input = input.into_object_schema().map_err(|why| mistake("input", why))?;
-    let output = tool.output.or_else(<Fut::Output as IntoToolResult>::output_schema);
-    let output = output.map(Schema::into_object_schema).transpose().map_err(|why| mistake("output", why))?;
-    let check_input = Check::new(&input).map_err(|why| mistake("input", why))?;
-    let check_output = output.as_ref().map(Check::new).transpose().map_err(|why| mistake("output", why))?;
-    let check_output = check_output.map(Arc::new);
-    let no_hints = crate::tool::Hints::default();
-    let listed = ListedTool {
-        name: &name,
-        title: tool.title.as_deref(),
-        description: tool.description.as_deref(),
-        input_schema: &input,
-        output_schema: output.as_ref(),
-        annotations: (tool.hints != no_hints).then_some(&tool.hints),
-        icons: &tool.icons,
-        meta: tool.meta.as_ref(),
-    };
-    let listed = Raw::from_value(&listed)
-        .map_err(|error| BuildError::Definition { name: name.clone(), why: error.to_string() })?;
-    let called: Arc<str> = name.as_str().into();
-    let run = move |ctx: Call<S>, arguments: &str| -> BoxFuture<_> {
-        let read = match check_input.fault(arguments) {
-            Some(fault) => Err(fault),
-            None => serde_json::from_str::<In>(arguments).map_err(|error| error.to_string()),
-        };
-        let input = match read {
-            Ok(input) => input,
-            Err(why) => return Box::pin(ready(reply::bad_arguments(ctx.revision(), &called, &why))),
-        };
-        let work = handler(ctx, input);
-        let (check_output, called) = (check_output.clone(), called.clone());
-        Box::pin(async move { reply::tool(work.await.into_tool_result(), check_output.as_deref(), &called) })
-    };
-    Ok(Entry { name, listed, run: Box::new(run) })
 }

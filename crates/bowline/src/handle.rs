@@ -1,9 +1,6 @@
 //! Announcing changes to the clients that are there.
 
-use crate::{
-    builder::{BuildError, ServerBuilder},
-    server::Inner,
-};
+use crate::{builder::ServerBuilder, mistake::BuildError, server::Inner};
 use bowline_proto::jsonrpc::{Notification, Raw};
 use bowline_server::Peer;
 use serde_json::json;

@@ -14,6 +14,7 @@ mod handle;
 mod http;
 mod icon;
 mod level;
+mod mistake;
 mod pipe;
 mod prompt;
 mod reply;
@@ -25,12 +26,13 @@ mod template;
 pub mod testing;
 mod texts;
 mod tool;
+mod tool_entry;
 
 pub use ask::{
     AskError, AskErrorKind, Elicit, Elicited, IncludeContext, Question, Questions, Root, Roots, Sample,
     SampleContent, SampleMessage, SampleTool, Sampled, ToolChoice, WireQuestion,
 };
-pub use builder::{BuildError, ServerBuilder};
+pub use builder::ServerBuilder;
 pub use call::Call;
 pub use completion::{Completions, IntoCompletions, Reference, Typed};
 pub use content::{Annotations, Content, Meta, ResourceContents, Role};
@@ -39,6 +41,7 @@ pub use handle::Handle;
 pub use http::Http;
 pub use icon::{Icon, Theme};
 pub use level::Level;
+pub use mistake::BuildError;
 pub use pipe::{Pipe, PipeOptions, PipeReceiver, PipeSender};
 pub use prompt::{IntoPrompt, Prompt, PromptArgument, PromptMessage, PromptResult};
 pub use resource::{IntoResource, Resource, ResourceTemplate};
