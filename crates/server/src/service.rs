@@ -35,6 +35,8 @@ where
     if core.trust_proxy {
         take_forwarded_host(&mut parts.headers);
     }
+    // Shared: a call that runs on keeps what its handler may ask of its request.
+    let parts = Arc::new(parts);
     let mut response = match road(core, &parts, body).await {
         Ok(response) => response,
         Err(refusal) => refuse(core, &refusal),
@@ -45,7 +47,7 @@ where
 
 async fn road<B: http_body::Body>(
     core: &Arc<Core>,
-    parts: &Parts,
+    parts: &Arc<Parts>,
     body: B,
 ) -> Result<Response<Body>, Refusal> {
     let Admitted { verb } = admit(&core.policy, &parts.method, parts.uri.path(), &parts.headers)?;
