@@ -273,7 +273,7 @@ impl World {
             };
             if let Some((Some(n), Some(k))) = said {
                 assert_eq!(self.calls.get(n as usize), Some(&of), "a notification of another session's call");
-                assert!(!answered.contains_key(&n), "something after the response");
+                assert!(!answered.contains_key(&n), "something of {n} after the response: {:?}", told.messages);
                 assert!(
                     newest.insert(n, k).is_none_or(|before| before < k),
                     "out of order or twice: {:?}",
@@ -315,9 +315,9 @@ impl World {
     }
 }
 
-/// What is different each time that it is said.
+/// What stands in a stream once. An error about a cursor is said to whoever presents it.
 fn is_told_once(message: &Value) -> bool {
-    message.get("id").is_some() || message["method"] != "notifications/tools/list_changed"
+    message.get("error").is_none() && message["method"] != "notifications/tools/list_changed"
 }
 
 fn step(u: &mut Unstructured<'_>) -> Result<Step> {
