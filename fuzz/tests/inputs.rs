@@ -67,7 +67,7 @@ targets! {
     http_head, Some("http"), 60_000;
     stream_ops, None, 3_000;
     client_ops, None, 60_000;
-    session_ops, None, 3_000;
+    session_ops, None, 150;
 }
 
 #[test]

@@ -68,8 +68,10 @@ impl World {
         options.max_calls_per_session = *u.choose(&[64, 2])?;
         options.max_sessions = *u.choose(&[10_000, 2])?;
         options.session_ttl = Duration::from_secs(*u.choose(&[1_800, 20])?);
-        options.sealed_ttl = Duration::from_secs(*u.choose(&[120, 3])?);
+        options.sealed_ttl = Duration::from_secs(*u.choose(&[30, 3])?);
         options.call_timeout = Duration::from_secs(*u.choose(&[3_600, 60])?);
+        options.tombstone_ttl = Duration::from_secs(10);
+        options.abandon_after = Duration::from_secs(40);
         let handler = Arc::new(Scripted::default());
         let store = MemoryStore::default();
         let endpoint =
@@ -107,7 +109,7 @@ impl World {
                     }
                 }
                 11..=13 => {
-                    let ms = *u.choose(&[0, 1, 249, 1_000, 1_001, 2_500, 25_000, 61_000, 400_000])?;
+                    let ms = *u.choose(&[0, 1, 249, 1_000, 1_001, 2_500, 8_000, 26_000, 61_000])?;
                     tokio::time::sleep(Duration::from_millis(ms)).await;
                 }
                 14 if u.ratio(1, 4)? => self.send(of, Method::DELETE, None, String::new()),
@@ -235,7 +237,7 @@ impl World {
             ended.load(Ordering::Relaxed),
             "every session's end is told once"
         );
-        tokio::time::sleep(Duration::from_secs(2 * 3_600)).await;
+        tokio::time::sleep(Duration::from_secs(40)).await;
         let stats = self.store.stats();
         let held = [
             stats.streams_open,
@@ -273,7 +275,11 @@ impl World {
             };
             if let Some((Some(n), Some(k))) = said {
                 assert_eq!(self.calls.get(n as usize), Some(&of), "a notification of another session's call");
-                assert!(!answered.contains_key(&n), "something of {n} after the response: {:?}", told.messages);
+                assert!(
+                    !answered.contains_key(&n),
+                    "something of {n} after the response: {:?}",
+                    told.messages
+                );
                 assert!(
                     newest.insert(n, k).is_none_or(|before| before < k),
                     "out of order or twice: {:?}",
@@ -324,7 +330,7 @@ fn step(u: &mut Unstructured<'_>) -> Result<Step> {
     Ok(match u.int_in_range(0..=12)? {
         0..=2 => Step::Progress,
         3 => Step::Log,
-        4..=7 => Step::Sleep(*u.choose(&[0, 10, 300, 1_500, 4_000, 30_000, 200_000])?),
+        4..=7 => Step::Sleep(*u.choose(&[0, 10, 300, 1_500, 4_000, 30_000, 90_000])?),
         8 => Step::Ask,
         9 => Step::Close,
         10 => Step::Aside,
