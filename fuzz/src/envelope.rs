@@ -69,6 +69,7 @@ fn members(params: &Raw) {
         assert_eq!(params.member(name).as_ref(), first);
         assert!(Raw::parse(value.as_str().to_owned()).is_ok());
     }
+    assert!(params.member("").is_none() || params.as_str().contains("\"\""), "a name out of nothing");
     let one = Raw::parse("1").expect("a number");
     for name in ["progressToken", "_meta", ""] {
         let set = params.with_member(name, &one).expect("an object");
