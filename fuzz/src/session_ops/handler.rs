@@ -1,7 +1,7 @@
 //! A handler that does what the parameters of a call say.
 
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply};
-use bowline_server::{BoxFuture, Call, Hello, Peer, RawHandler};
+use bowline_server::{BoxFuture, Call, Hello, NoSession, Peer, RawHandler};
 use serde::Deserialize;
 use serde_json::json;
 use std::{
@@ -41,7 +41,7 @@ pub(super) struct Scripted {
 }
 
 impl RawHandler for Scripted {
-    fn initialize(&self, _: Hello) -> BoxFuture<'static, Result<Raw, ErrorObject>> {
+    fn initialize(&self, _: Hello) -> BoxFuture<'static, Result<Raw, NoSession>> {
         self.offered.fetch_add(1, Ordering::Relaxed);
         Box::pin(async {
             Ok(raw(
