@@ -60,14 +60,14 @@ macro_rules! targets {
 }
 
 targets! {
-    envelope, Some("json"), 60_000;
-    sse_decode, Some("sse"), 20_000;
-    cursor, None, 30_000;
-    projection, Some("json"), 20_000;
-    http_head, Some("http"), 60_000;
-    stream_ops, None, 3_000;
-    client_ops, None, 60_000;
-    session_ops, None, 150;
+    envelope, Some("json"), 150_000;
+    sse_decode, Some("sse"), 50_000;
+    cursor, None, 60_000;
+    projection, Some("json"), 120_000;
+    http_head, Some("http"), 120_000;
+    stream_ops, None, 6_000;
+    client_ops, None, 120_000;
+    session_ops, None, 300;
 }
 
 #[test]
