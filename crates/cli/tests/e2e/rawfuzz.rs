@@ -119,7 +119,7 @@ fn one(dice: &mut Dice, session: &str) -> Vec<u8> {
     match (chunked, dice.chance(10)) {
         (true, _) => lines.push("Transfer-Encoding: chunked".into()),
         (false, true) => {
-            lines.push(format!("Content-Length: {}", (body.len() + dice.below(9)).saturating_sub(4)))
+            lines.push(format!("Content-Length: {}", (body.len() + dice.below(9)).saturating_sub(4)));
         }
         (false, false) => lines.push(format!("Content-Length: {}", body.len())),
     }
