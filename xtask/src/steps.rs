@@ -100,6 +100,12 @@ const STEPS: &[Step] = &[
         },
     },
     Step {
+        name: "fuzz",
+        about: "what must hold for any input; `-- TARGET SECONDS` runs cargo-fuzz",
+        needs: &[],
+        run: fuzz,
+    },
+    Step {
         name: "nextest",
         about: "unit, property and end-to-end tests",
         needs: &["tools", "build"],
@@ -127,6 +133,32 @@ const STEPS: &[Step] = &[
         },
     },
 ];
+
+/// Builds the fuzz targets' bodies as plain tests, and runs each on its seeds and a fixed number of mutations of them. With
+/// arguments it is cargo-fuzz that runs: `-- envelope 60` fuzzes that target for 60 s, guided by coverage.
+fn fuzz(project: &Project, extra: &[String]) -> Result<(), String> {
+    let [target, seconds @ ..] = extra else {
+        let args = ["test", "--quiet", "--locked", "--manifest-path", "fuzz/Cargo.toml"];
+        return command::run(project.cargo().args(args).args(["--test", "inputs", "--", "--nocapture"]));
+    };
+    tools::install_cargo_tools(project, &[Tool::Fuzz])?;
+    let corpus = format!("fuzz/corpus/{target}");
+    std::fs::create_dir_all(project.root.join(&corpus))
+        .map_err(|error| format!("cannot make {corpus}: {error}"))?;
+    let seconds = seconds.first().map_or("60", String::as_str);
+    let mut command = Tool::Fuzz.command(project);
+    // No sanitizer: there is no unsafe code here to find faults in, and without one a stable compiler will do.
+    command.args(["run", "--sanitizer=none", target, &corpus, &format!("fuzz/seeds/{target}"), "--"]);
+    let dictionary = match target.as_str() {
+        "envelope" | "projection" => Some("json"),
+        "sse_decode" => Some("sse"),
+        "http_head" => Some("http"),
+        _ => None,
+    };
+    command.args(dictionary.map(|name| format!("-dict=fuzz/dictionaries/{name}.dict")));
+    command.args(["-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1"]);
+    command::run(command.arg(format!("-max_total_time={seconds}")))
+}
 
 /// What the end-to-end tests are told. They fail, and name `cargo xtask test`, where one of these is missing.
 fn with_clients<'a>(project: &Project, command: &'a mut Command) -> &'a mut Command {

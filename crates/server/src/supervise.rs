@@ -126,7 +126,7 @@ fn finish(call: &Arc<CallState>, reply: Option<Reply>) {
         call.session.observe(&call.core, call.request_method(), call.request_params());
     }
     let reply = reply.map(|reply| project_reply(call.session.revision, call.request_method(), reply));
-    call.exchange.answer(reply.map(|reply| (call.id(), reply.to_bytes(call.id()))));
+    call.answer(reply.map(|reply| reply.to_bytes(call.id())));
 }
 
 fn settle(call: &CallState, outcome: Result<Reply, Panicked>) -> Reply {
