@@ -10,13 +10,13 @@ use std::sync::Arc;
 struct Echo;
 
 impl RawHandler for Echo {
-    fn initialize(&self, _: Hello) -> BoxFuture<Result<Raw, ErrorObject>> {
+    fn initialize(&self, _: Hello) -> BoxFuture<'static, Result<Raw, ErrorObject>> {
         Box::pin(async {
             Raw::parse(r#"{"capabilities":{"tools":{}},"serverInfo":{"name":"echo","version":"1"}}"#)
                 .map_err(|error| ErrorObject::new(-32603, error.to_string()))
         })
     }
-    fn call(&self, call: Call) -> BoxFuture<Reply> {
+    fn call(&self, call: Call) -> BoxFuture<'static, Reply> {
         Box::pin(async move { Reply::Result(call.params().cloned().unwrap_or_else(Raw::empty_object)) })
     }
     fn notified(&self, _: &Peer, _: Notification) {}

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::child::{Backoff, BackoffPolicy};
 
@@ -12,6 +13,8 @@ use crate::child::{Backoff, BackoffPolicy};
 pub(crate) struct Gate {
     policy: BackoffPolicy,
     state: Mutex<State>,
+    /// Wakes those who wait for their turn when a process came up after all.
+    open: Notify,
 }
 
 #[derive(Debug)]
@@ -23,7 +26,21 @@ struct State {
 
 impl Gate {
     pub(crate) fn new(policy: BackoffPolicy) -> Self {
-        Self { policy, state: Mutex::new(State { backoff: Backoff::new(policy), next: None }) }
+        Self {
+            policy,
+            state: Mutex::new(State { backoff: Backoff::new(policy), next: None }),
+            open: Notify::new(),
+        }
+    }
+
+    /// How long the next turn would have to be waited for, by somebody who will not wait.
+    pub(crate) fn closed_for(&self, now: Instant) -> Duration {
+        self.state.lock().next.map_or(Duration::ZERO, |next| next.saturating_duration_since(now))
+    }
+
+    /// Waits until a process came up.
+    pub(crate) async fn opened(&self) {
+        self.open.notified().await;
     }
 
     /// Takes the next turn: how long to wait for it.
@@ -40,6 +57,8 @@ impl Gate {
         let mut state = self.state.lock();
         state.backoff = Backoff::new(self.policy);
         state.next = None;
+        drop(state);
+        self.open.notify_waiters();
     }
 
     /// A process did not come up.
@@ -84,8 +103,11 @@ mod tests {
     fn a_failing_command_is_tried_once_a_second_at_most_by_all_together() {
         let (gate, now) = (Gate::new(BackoffPolicy::default()), now());
         gate.failed(now); // the first retry may be at once
+        assert_eq!(gate.closed_for(now), Duration::ZERO);
         let turns: Vec<_> = (0..5).map(|_| gate.turn(now).as_secs()).collect();
         assert_eq!(turns, [0, 1, 2, 3, 4]);
+        // Who only asks takes nobody's turn.
+        assert_eq!((gate.closed_for(now).as_secs(), gate.closed_for(now).as_secs()), (5, 5));
         for _ in 0..4 {
             gate.failed(now);
         }

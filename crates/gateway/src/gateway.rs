@@ -156,7 +156,7 @@ impl Drop for Gateway {
 }
 
 impl RawHandler for Gateway {
-    fn initialize(&self, hello: Hello) -> BoxFuture<Result<Raw, ErrorObject>> {
+    fn initialize(&self, hello: Hello) -> BoxFuture<'static, Result<Raw, ErrorObject>> {
         if self.common.closing.load(Ordering::Acquire) {
             let error = ErrorObject::internal("draining", "the gateway is shutting down");
             return Box::pin(std::future::ready(Err(error)));
@@ -174,7 +174,7 @@ impl RawHandler for Gateway {
         }
     }
 
-    fn call(&self, call: Call) -> BoxFuture<Reply> {
+    fn call(&self, call: Call) -> BoxFuture<'static, Reply> {
         if let Mode::Shared(shared) = &self.mode {
             let shared = shared.clone();
             return Box::pin(async move { shared.call(&call).await });

@@ -40,6 +40,7 @@ pub(crate) fn broken_response(line: &[u8]) -> Option<Broken> {
 pub(crate) fn our_id(id: &RequestId) -> Option<u64> {
     match id {
         RequestId::Number(number) => u64::try_from(*number).ok(),
+        RequestId::Large(number) => Some(*number),
         RequestId::String(text) => text.parse().ok(),
     }
 }

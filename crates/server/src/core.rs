@@ -1,6 +1,9 @@
 //! What every part of an endpoint shares.
 
-use crate::{RawHandler, config::Options, metrics::Metrics, random, running::Running, sessions::Sessions};
+use crate::{
+    Authenticator, RawHandler, config::Options, metrics::Metrics, random, running::Running,
+    sessions::Sessions,
+};
 use bowline_proto::{
     cursor::Keyring,
     http::{Policy, SessionMode},
@@ -19,6 +22,17 @@ pub(crate) enum Drain {
     Leaving,
 }
 
+/// What an endpoint is made of.
+pub(crate) struct Config {
+    pub(crate) handler: Arc<dyn RawHandler>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) policy: Policy,
+    pub(crate) trust_proxy: bool,
+    pub(crate) options: Options,
+    pub(crate) keyring: Keyring,
+    pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
+}
+
 pub(crate) struct Core {
     pub(crate) handler: Arc<dyn RawHandler>,
     pub(crate) store: Arc<dyn Store>,
@@ -30,6 +44,8 @@ pub(crate) struct Core {
     pub(crate) options: Options,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) keyring: Keyring,
+    /// Who may call; anybody where there is none.
+    pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
     pub(crate) backend: BackendId,
     pub(crate) sessions: Sessions,
     pub(crate) running: Running,
@@ -38,14 +54,8 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(
-        handler: Arc<dyn RawHandler>,
-        store: Arc<dyn Store>,
-        policy: Policy,
-        trust_proxy: bool,
-        options: Options,
-        keyring: Keyring,
-    ) -> Arc<Self> {
+    pub(crate) fn new(config: Config) -> Arc<Self> {
+        let Config { handler, store, policy, trust_proxy, options, keyring, authenticator } = config;
         Arc::new(Self {
             handler,
             store,
@@ -55,6 +65,7 @@ impl Core {
             options,
             metrics: Arc::default(),
             keyring,
+            authenticator,
             backend: BackendId(random::word()),
             sessions: Sessions::default(),
             running: Running::default(),

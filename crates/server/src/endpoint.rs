@@ -1,10 +1,10 @@
 //! An MCP endpoint: a [`tower_service::Service`] over [`http`] types, and its life.
 
 use crate::{
-    CancelReason, Metrics, RawHandler,
+    Authenticator, CancelReason, Metrics, RawHandler,
     body::Body,
     config::Options,
-    core::{Core, Drain},
+    core::{Config, Core, Drain},
     random, service, sessions,
     sessions::Ending,
 };
@@ -41,6 +41,7 @@ pub struct EndpointBuilder {
     hosts: AllowedHosts,
     loopback: bool,
     trust_proxy: bool,
+    authenticator: Option<Arc<dyn Authenticator>>,
 }
 
 impl EndpointBuilder {
@@ -109,6 +110,13 @@ impl EndpointBuilder {
         self
     }
 
+    /// Who may call. Default: anybody. Without it, a layer in front may say who calls ([`crate::Principal`]).
+    #[must_use]
+    pub fn authenticator(mut self, authenticator: Arc<dyn Authenticator>) -> Self {
+        self.authenticator = Some(authenticator);
+        self
+    }
+
     /// The endpoint. Must be called inside a tokio runtime: housekeeping runs there until the last clone is dropped.
     #[must_use]
     pub fn build(self) -> Endpoint {
@@ -122,7 +130,15 @@ impl EndpointBuilder {
         };
         let keyring = self.keyring.unwrap_or_else(random_keyring);
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
-        let core = Core::new(self.handler, store, policy, self.trust_proxy, self.options, keyring);
+        let core = Core::new(Config {
+            handler: self.handler,
+            store,
+            policy,
+            trust_proxy: self.trust_proxy,
+            options: self.options,
+            keyring,
+            authenticator: self.authenticator,
+        });
         tokio::spawn(housekeeping(Arc::downgrade(&core)));
         Endpoint { core }
     }
@@ -165,6 +181,7 @@ impl Endpoint {
             hosts: AllowedHosts::default(),
             loopback: true,
             trust_proxy: false,
+            authenticator: None,
         }
     }
 

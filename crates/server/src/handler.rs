@@ -8,7 +8,7 @@ use bowline_proto::{
 use std::{future::Future, pin::Pin};
 
 /// A boxed future, as handlers return it.
-pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A client that wants to start a session: the `initialize` request.
 #[derive(Clone, Debug)]
@@ -29,10 +29,10 @@ pub struct Hello {
 pub trait RawHandler: Send + Sync + 'static {
     /// Answers `initialize` with the result object (capabilities, server info, instructions). Dropped when the client goes
     /// away before the answer; an error refuses the session.
-    fn initialize(&self, hello: Hello) -> BoxFuture<Result<Raw, ErrorObject>>;
+    fn initialize(&self, hello: Hello) -> BoxFuture<'static, Result<Raw, ErrorObject>>;
 
     /// Answers any other request.
-    fn call(&self, call: Call) -> BoxFuture<Reply>;
+    fn call(&self, call: Call) -> BoxFuture<'static, Reply>;
 
     /// Takes note of a notification other than `notifications/cancelled`, which ends its call by itself. Must not block.
     fn notified(&self, peer: &Peer, notification: Notification);

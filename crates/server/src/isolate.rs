@@ -37,12 +37,12 @@ pub(crate) fn run(core: &Core, work: impl FnOnce()) {
 }
 
 /// Calls a handler; a panic in the call itself comes out of the future.
-pub(crate) fn call<T>(work: impl FnOnce() -> BoxFuture<T>) -> Isolated<T> {
+pub(crate) fn call<T>(work: impl FnOnce() -> BoxFuture<'static, T>) -> Isolated<T> {
     Isolated(catch_unwind(AssertUnwindSafe(work)).map_err(Some))
 }
 
 /// A handler's future that cannot take its caller down.
-pub(crate) struct Isolated<T>(Result<BoxFuture<T>, Option<Box<dyn Any + Send>>>);
+pub(crate) struct Isolated<T>(Result<BoxFuture<'static, T>, Option<Box<dyn Any + Send>>>);
 
 impl<T> Future for Isolated<T> {
     type Output = Result<T, Panicked>;

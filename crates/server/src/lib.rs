@@ -6,6 +6,7 @@
 //! own; what it says goes into a log in a [`bowline_store::Store`], and a response body only ever reads a log.
 
 mod ask;
+mod auth;
 mod body;
 mod call;
 mod config;
@@ -30,6 +31,7 @@ mod sessions;
 mod supervise;
 
 pub use ask::Ask;
+pub use auth::{Authenticator, Denied, MIN_TOKEN_BYTES, StaticTokens, TokensError};
 pub use body::Body;
 pub use call::{Call, CancelReason};
 pub use config::{Options, ResponseMode};

@@ -54,6 +54,8 @@ metrics! {
     answers_stream: counter,
     /// Requests that were refused with a 4xx or 5xx status.
     refused: counter,
+    /// Requests without credentials that count here.
+    unauthorized: counter,
     /// Sessions that live.
     sessions: gauge,
     /// Sessions that were refused because there are too many.

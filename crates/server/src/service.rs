@@ -56,8 +56,7 @@ async fn road<B: http_body::Body>(
         *response.headers_mut() = answer.headers;
         return Ok(response);
     }
-    let caller =
-        Caller { principal: parts.extensions.get::<Principal>().map(|principal| principal.0.clone()) };
+    let caller = Caller { principal: who(core, parts).await? };
     negotiate(verb, &parts.headers)?;
     match verb {
         Verb::Post => {
@@ -81,6 +80,21 @@ fn take_forwarded_host(headers: &mut HeaderMap) {
         && let Ok(host) = HeaderValue::from_bytes(last)
     {
         headers.insert(header::HOST, host);
+    }
+}
+
+/// Check 3: who is calling. A layer in front that authenticated already is believed.
+async fn who(core: &Core, parts: &Parts) -> Result<Option<String>, Refusal> {
+    if let Some(principal) = parts.extensions.get::<Principal>() {
+        return Ok(Some(principal.0.clone()));
+    }
+    let Some(authenticator) = &core.authenticator else { return Ok(None) };
+    match authenticator.authenticate(parts).await {
+        Ok(principal) => Ok(Some(principal.0)),
+        Err(denied) => {
+            core.metrics.unauthorized.up();
+            Err(denied.into_refusal())
+        }
     }
 }
 

@@ -152,9 +152,15 @@ impl Session {
         self.post(&self.tool(name, &arguments)).await
     }
 
-    /// Calls a tool and returns the text of its result. Panics when it is no result.
+    /// Calls a tool, polls where it is parked, and returns the text of its result. Panics when it is no result.
     pub async fn call_for_text(&self, name: &str, arguments: Value) -> String {
-        text_of(&self.call(name, arguments).await.response().await)
+        text_of(&self.finish(self.call(name, arguments).await).await)
+    }
+
+    /// The response of a call whose answer has begun, polled for where it is parked.
+    pub async fn finish(&self, answer: Answer) -> Value {
+        let (mut messages, _) = self.poll(answer).await;
+        messages.pop().expect("a poll ends with the response")
     }
 
     /// Sends any request.

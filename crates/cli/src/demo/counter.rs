@@ -30,7 +30,7 @@ impl Counter {
 }
 
 impl RawHandler for Counter {
-    fn initialize(&self, _: Hello) -> BoxFuture<Result<Raw, ErrorObject>> {
+    fn initialize(&self, _: Hello) -> BoxFuture<'static, Result<Raw, ErrorObject>> {
         let result = json!({
             "capabilities": { "tools": {} },
             "serverInfo": { "name": "bowline-demo", "version": env!("CARGO_PKG_VERSION") },
@@ -38,7 +38,7 @@ impl RawHandler for Counter {
         Box::pin(async move { raw(&result) })
     }
 
-    fn call(&self, call: Call) -> BoxFuture<Reply> {
+    fn call(&self, call: Call) -> BoxFuture<'static, Reply> {
         let (tick, recorder, runs) = (self.tick, self.recorder.clone(), self.runs.clone());
         Box::pin(async move {
             let to = match target(&call) {

@@ -33,6 +33,8 @@ async fn the_first_check_that_fails_answers() {
     let answer = exchange(&program, request("PUT", "/mcp", &[])).await;
     assert_refused(answer, 405, -32600, "method").await;
     // A session that does not exist comes after everything that can be said without it.
+    assert_eq!(session.post(&ping()).await.status(), 400, "a revision that nobody serves");
+    session.revision = "2025-11-25".into();
     assert_eq!(session.post(&ping()).await.status(), 404);
 }
 

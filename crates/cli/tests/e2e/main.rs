@@ -5,9 +5,16 @@
 
 mod bodies;
 mod checks;
+mod clients;
 mod common;
 mod connections;
+mod cursors;
 mod demo;
+mod drain;
+mod faults;
+mod lifecycle;
 mod serve;
+mod sessions;
+mod streams;
 mod support;
 mod usage;

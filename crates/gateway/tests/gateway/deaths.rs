@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bowline_gateway::child::Environment;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -127,27 +128,45 @@ async fn questions_of_the_dead_are_cancelled() {
     server.end().await;
 }
 
-/// A server that keeps ending: clear errors at once, few starts, not ready.
+/// A server that does not come up: clear errors at once, few starts, not ready; and all is well as soon as it does come up.
 #[tokio::test]
 async fn a_crash_loop_is_an_error_at_once_and_few_starts() {
-    let mut options = fixture(&["--crash-loop"]);
+    let mut options = fixture(&[]);
+    let broken = Log::of(&mut options); // only for a file name of its own
+    std::fs::write(&broken.0, "").unwrap();
+    let script = format!("test -e {} && exit 3; exec python3 \"$0\"", broken.0.display());
+    let fixture = options.child.args.remove(0);
+    options.child.program = "/bin/sh".into();
+    options.child.args = vec!["-c".into(), script.into(), fixture];
+    options.child.environment = Environment::inherit();
     options.restart.crash_loop = 2;
+    options.restart.longest = Duration::from_millis(1_250); // 1 s and its jitter
     let server = Server::new(options);
-    let start = Instant::now();
-    let mut refused = 0;
-    while Instant::now() - start < Duration::from_millis(2_500) {
+    for _ in 0..2 {
         let answer = server.client().initialize().await;
+        assert!(answer["error"]["message"].as_str().unwrap().contains("exited with code 3"), "{answer}");
+    }
+    let (start, before) = (Instant::now(), server.gateway.stats().started);
+    let mut slowest = Duration::ZERO;
+    while Instant::now() - start < Duration::from_millis(2_500) {
+        let asked = Instant::now();
+        let answer = server.client().initialize().await;
+        slowest = slowest.max(Instant::now() - asked);
         assert_eq!(answer["error"]["data"]["reason"], "upstream_unavailable", "{answer}");
-        refused += 1;
-        if refused > 3 {
-            assert!(bowline_server::RawHandler::ready(&*server.gateway).is_err());
-        }
+        assert!(bowline_server::RawHandler::ready(&*server.gateway).is_err());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(refused > 20, "refused {refused} times only: not at once");
-    let started = server.gateway.stats().started;
-    // Two at once (the first, and the first retry), then one a second.
-    assert!((2..=5).contains(&started), "{started} starts in 2.5 s");
+    assert!(slowest < Duration::from_secs(1), "an error took {slowest:?}");
+    let started = server.gateway.stats().started - before;
+    assert!((1..=3).contains(&started), "{started} starts in 2.5 s");
+
+    std::fs::remove_file(&broken.0).unwrap();
+    let limit = Instant::now() + Duration::from_secs(10);
+    while server.client().initialize().await.get("error").is_some() {
+        assert!(Instant::now() < limit, "it does not come up again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(bowline_server::RawHandler::ready(&*server.gateway).is_ok());
     server.end().await;
 }
 

@@ -165,6 +165,41 @@ async fn noise_is_skipped_and_counted() {
     server.end().await;
 }
 
+/// J1: clients that leave, at whatever moment, take nobody with them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_leave_harm_nobody() {
+    let server = Server::new(fixture(&[]));
+    let mut stay = Vec::new();
+    for n in 0..10_u64 {
+        let client = server.connected().await;
+        let call = tokio::spawn(async move { client.text(n, "slow", json!({ "ms": 1_500 })).await });
+        if n % 2 == 0 {
+            stay.push(call);
+        } else {
+            // Before the answer became a stream, and while the stream is read.
+            tokio::time::sleep(Duration::from_millis(120 * n)).await;
+            call.abort();
+        }
+    }
+    for call in stay {
+        assert_eq!(call.await.unwrap(), "slow: 1500 ms, 0 progress");
+    }
+    assert_eq!((server.gateway.stats().started, server.gateway.stats().crashes), (10, 0));
+    server.end().await;
+}
+
+/// A client that does not read its stream holds up neither the process nor its other calls.
+#[tokio::test]
+async fn a_client_that_does_not_read_holds_nothing_up() {
+    let server = Server::new(fixture(&[]));
+    let client = server.connected().await;
+    let unread = client.tool(1, "log", json!({ "n": 20_000 })).await;
+    assert_eq!(client.text(2, "echo", json!({ "text": "x" })).await, "x");
+    let all = unread.all().await;
+    assert_eq!(all.last().unwrap()["result"]["content"][0]["text"], "sent 20000");
+    server.end().await;
+}
+
 /// DELETE ends the process and what it started (J4).
 #[tokio::test]
 async fn delete_ends_the_process_and_its_grandchild() {

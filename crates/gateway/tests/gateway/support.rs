@@ -10,6 +10,7 @@ use bowline_gateway::child::{ChildSpec, Environment, Guard, StderrPolicy};
 use bowline_gateway::{Gateway, GatewayOptions};
 use bowline_proto::sse::{Decoder, Limits};
 use bowline_server::{Body, Endpoint, Options};
+use bowline_store::{MemoryLimits, MemoryStore};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -102,7 +103,11 @@ impl Server {
 
     pub(crate) fn with(options: GatewayOptions, endpoint: Options) -> Self {
         let gateway = Gateway::new(options, Guard::none());
-        let endpoint = Endpoint::builder(gateway.clone()).options(endpoint).build();
+        // Room for the largest message of these tests.
+        let mut limits = MemoryLimits::default();
+        limits.event_bytes = 64 << 20;
+        let store = Arc::new(MemoryStore::new(limits));
+        let endpoint = Endpoint::builder(gateway.clone()).options(endpoint).store(store).build();
         Self { gateway, endpoint }
     }
 

@@ -18,6 +18,8 @@ pub struct Refusal {
     pub allow: Option<Methods>,
     /// `Retry-After`, in seconds.
     pub retry_after: Option<u32>,
+    /// `WWW-Authenticate` (401).
+    pub challenge: Option<Box<HeaderValue>>,
     /// Whether the connection is closed after the answer, because the rest of the request will not be read.
     pub close: bool,
 }
@@ -26,7 +28,7 @@ impl Refusal {
     /// A refusal that has only a status and an error.
     #[must_use]
     pub const fn new(status: StatusCode, error: ErrorObject) -> Self {
-        Self { status, error, id: None, allow: None, retry_after: None, close: false }
+        Self { status, error, id: None, allow: None, retry_after: None, challenge: None, close: false }
     }
 
     /// 400 with -32600: this is not a request that the endpoint takes.
@@ -99,6 +101,9 @@ impl Refusal {
         }
         if let Some(seconds) = self.retry_after {
             out.insert(header::RETRY_AFTER, seconds.into());
+        }
+        if let Some(challenge) = &self.challenge {
+            out.insert(header::WWW_AUTHENTICATE, HeaderValue::clone(challenge));
         }
         if self.close {
             out.insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -10,8 +10,10 @@ pub const MAX_ID_BYTES: usize = 200;
 /// The id of a JSON-RPC request: a string or an integer. `null`, fractions and everything else are not ids in MCP.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RequestId {
-    /// An integer between `i64::MIN` and `u64::MAX`.
-    Number(i128),
+    /// An integer.
+    Number(i64),
+    /// An integer above `i64::MAX`.
+    Large(u64),
     /// A string of at most [`MAX_ID_BYTES`] bytes.
     String(Box<str>),
 }
@@ -37,12 +39,11 @@ impl RequestId {
                         "the id is a number with a fraction or an exponent; use an integer or a string",
                     );
                 }
-                let number: i128 =
-                    text.parse().map_err(|_| "the id is a number that does not fit into 64 bits")?;
-                if number < i128::from(i64::MIN) || number > i128::from(u64::MAX) {
-                    return Err("the id is a number that does not fit into 64 bits");
-                }
-                Ok(Self::Number(number))
+                let too_large = "the id is a number that does not fit into 64 bits";
+                text.parse()
+                    .map(Self::Number)
+                    .or_else(|_| text.parse().map(Self::Large))
+                    .map_err(|_| too_large)
             }
             Some(b'n') => Err("the id is null; a request has a string or an integer as its id"),
             _ => Err("the id is neither a string nor an integer"),
@@ -54,6 +55,7 @@ impl RequestId {
     pub fn to_json(&self) -> String {
         match self {
             Self::Number(number) => number.to_string(),
+            Self::Large(number) => number.to_string(),
             Self::String(text) => serde_json::Value::from(&**text).to_string(),
         }
     }
@@ -64,6 +66,7 @@ impl RequestId {
         match self {
             // Writing into a vector cannot fail.
             Self::Number(number) => drop(write!(out, "{number}")),
+            Self::Large(number) => drop(write!(out, "{number}")),
             Self::String(text) => drop(serde_json::to_writer(out, &**text)),
         }
     }
@@ -77,7 +80,7 @@ impl fmt::Display for RequestId {
 
 impl From<u64> for RequestId {
     fn from(number: u64) -> Self {
-        Self::Number(number.into())
+        i64::try_from(number).map_or(Self::Large(number), Self::Number)
     }
 }
 
@@ -90,11 +93,8 @@ impl From<&str> for RequestId {
 impl Serialize for RequestId {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Number(number) => match (u64::try_from(*number), i64::try_from(*number)) {
-                (Ok(number), _) => serializer.serialize_u64(number),
-                (_, Ok(number)) => serializer.serialize_i64(number),
-                _ => Err(serde::ser::Error::custom("a request id that does not fit into 64 bits")),
-            },
+            Self::Number(number) => serializer.serialize_i64(*number),
+            Self::Large(number) => serializer.serialize_u64(*number),
             Self::String(text) => serializer.serialize_str(text),
         }
     }

@@ -37,7 +37,7 @@ pub(crate) fn progress(token: &Value, n: u64) -> Notification {
 pub(crate) struct Scripted(pub(crate) Arc<Script>);
 
 impl RawHandler for Scripted {
-    fn initialize(&self, hello: Hello) -> BoxFuture<Result<Raw, ErrorObject>> {
+    fn initialize(&self, hello: Hello) -> BoxFuture<'static, Result<Raw, ErrorObject>> {
         let script = self.0.clone();
         Box::pin(async move {
             if let Some(pause) = hello.params.member("pause") {
@@ -57,7 +57,7 @@ impl RawHandler for Scripted {
         })
     }
 
-    fn call(&self, call: Call) -> BoxFuture<Reply> {
+    fn call(&self, call: Call) -> BoxFuture<'static, Reply> {
         let script = self.0.clone();
         script.calls.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {

@@ -311,3 +311,45 @@ async fn each_revision_gets_what_it_defines() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn bearer_tokens_name_the_principal() {
+    let tokens = bowline_server::StaticTokens::parse(
+        "alice=alice-0123456789\nbob=bob-0123456789ab\nalice=alice-new-0123456",
+    )
+    .unwrap();
+    let server = Server::built(|builder| builder.authenticator(std::sync::Arc::new(tokens)));
+    let client = Client { endpoint: server.endpoint.clone(), session: None, next_id: 1, principal: None };
+    let hello: bytes::Bytes = initialize("2025-11-25").to_string().into();
+    for headers in [&[][..], &[("authorization", "Bearer wrong-0123456789")], &[("authorization", "Basic x")]]
+    {
+        // Before the body and even the content type are looked at.
+        for body in [hello.clone(), "junk".into()] {
+            let answer = client.send(Method::POST, headers, body).await;
+            assert_eq!(answer.status, 401);
+            assert!(answer.headers["www-authenticate"].to_str().unwrap().starts_with("Bearer "));
+            assert_eq!(answer.json().await["error"]["code"], -32600);
+        }
+    }
+    let alice = ("authorization", "Bearer alice-0123456789");
+    let answer = client.send(Method::POST, &[alice], hello).await;
+    let session = answer.headers["mcp-session-id"].to_str().unwrap().to_owned();
+    let client = Client { session: Some(session), ..client };
+    let echo: bytes::Bytes = r#"{"jsonrpc":"2.0","id":1,"method":"echo"}"#.into();
+    // A renewed token of the same name keeps the session; another name does not have it.
+    for (token, status) in [
+        ("alice-0123456789", 200),
+        ("alice-new-0123456", 200),
+        ("bob-0123456789ab", 404),
+        ("nobody-0123456789", 401),
+    ] {
+        let header = format!("Bearer {token}");
+        let answer = client.send(Method::POST, &[("authorization", &header)], echo.clone()).await;
+        assert_eq!(answer.status, status, "{token}");
+    }
+    assert_eq!(server.endpoint.metrics().unauthorized.get(), 7);
+    assert_eq!(
+        client.send(Method::OPTIONS, &[("origin", "http://localhost:1")], "".into()).await.status,
+        204
+    );
+}

@@ -1,11 +1,13 @@
 //! Keeps a process running for somebody: the first start, the pauses, and how a new process is brought to where the old one was.
 
+mod restore;
+
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply};
+use bowline_proto::jsonrpc::{ErrorObject, Raw, Reply};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep, timeout};
@@ -13,11 +15,8 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::child::{Backoff, Exit};
 use crate::common::Common;
 use crate::gate::jitter;
-use crate::lists::{ListKind, Pages, Seen};
+use crate::lists::Seen;
 use crate::upstream::{Audience, Outcome, Upstream};
-
-/// Pages of one list that are read for a comparison. A longer list is taken as changed.
-const MAX_PAGES: usize = 100;
 
 /// Where the process is.
 #[derive(Clone)]
@@ -226,14 +225,26 @@ impl Keeper {
 
     /// Starts processes until one comes up. For one client alone, the first is started once.
     async fn bring_up(&self, backoff: &mut Backoff, first: bool) -> Starting {
+        let alone = first && self.place.lock().is_some();
         loop {
-            let turn = self.common.gate.turn(Instant::now().into_std());
+            let gate = &self.common.gate;
+            let now = Instant::now().into_std();
+            if alone && !gate.closed_for(now).is_zero() {
+                // A client that asks again and again must not take the turns of those who wait.
+                let error = self.common.unavailable("does not come up");
+                self.publish(Phase::Failing { error, looping: gate.is_looping(now) });
+                return std::future::pending().await;
+            }
+            let turn = gate.turn(now);
             if !turn.is_zero() {
-                if self.common.gate.is_looping(Instant::now().into_std()) {
+                if gate.is_looping(now) {
                     let error = self.common.unavailable("does not come up");
                     self.publish(Phase::Failing { error, looping: true });
                 }
-                sleep(turn).await;
+                tokio::select! {
+                    () = sleep(turn) => {}
+                    () = gate.opened() => {}
+                }
             }
             backoff.started(Instant::now().into_std());
             let error = match self.start(first).await {
@@ -253,7 +264,7 @@ impl Keeper {
             let looping = backoff.crash_looping(now) || self.common.gate.is_looping(now);
             self.looping.store(looping, Ordering::Relaxed);
             self.publish(Phase::Failing { error, looping });
-            if first && self.place.lock().is_some() {
+            if alone {
                 // The client is told, and may come again; its session ends.
                 return std::future::pending().await;
             }
@@ -316,83 +327,6 @@ impl Keeper {
             self.restore(&upstream, &*audience, &result).await;
         }
         Ok(starting)
-    }
-
-    /// Sets the log level and the subscriptions that the last process had.
-    async fn restore(&self, upstream: &Arc<Upstream>, audience: &dyn Audience, result: &Raw) {
-        let capabilities = result.member("capabilities").unwrap_or_else(Raw::empty_object);
-        let mut requests = Vec::new();
-        if let Some(level) = audience.log_level()
-            && capabilities.member("logging").is_some()
-        {
-            requests.push(("logging/setLevel", serde_json::json!({ "level": level })));
-        }
-        if capabilities.member("resources").is_some_and(|resources| resources.member("subscribe").is_some()) {
-            let uris = audience.subscriptions().into_iter();
-            requests.extend(uris.map(|uri| ("resources/subscribe", serde_json::json!({ "uri": uri }))));
-        }
-        let all = async {
-            for (method, params) in requests {
-                let params = Raw::from_value(&params).ok();
-                if let Err(error) = upstream.ask(method, params, self.common.options.init_timeout).await {
-                    tracing::warn!(
-                        target: "bowline::gateway",
-                        child = %self.common.name,
-                        "{method} could not be applied to the new process: {}",
-                        error.message
-                    );
-                }
-            }
-        };
-        if timeout(self.common.options.init_timeout, all).await.is_err() {
-            tracing::warn!(target: "bowline::gateway", child = %self.common.name, "not everything was applied to the new process in time");
-        }
-    }
-
-    /// Compares the lists of the new process with what clients have seen, and tells them what changed: where the
-    /// server they were told of announces changes of that list.
-    async fn compare(&self, upstream: &Arc<Upstream>) {
-        let mut changed = Vec::new();
-        let seen = self.seen.lock().all();
-        for (kind, pages) in seen {
-            if !self.announces(kind) {
-                continue;
-            }
-            let now = self.read(upstream, kind).await;
-            // What cannot be read is for the client to find out.
-            let same = now.as_ref().is_some_and(|now| !pages.differs_from(now));
-            if !same {
-                self.seen.lock().set(kind, None);
-                if !changed.contains(&kind.capability) {
-                    changed.push(kind.capability);
-                }
-            }
-        }
-        let Some(audience) = self.audience.upgrade() else { return };
-        for list in changed {
-            audience.tell(&Notification::new(format!("notifications/{list}/list_changed"), None));
-        }
-    }
-
-    fn announces(&self, kind: &ListKind) -> bool {
-        let told = self.told.lock().clone();
-        let list = told.and_then(|told| told.member("capabilities")?.member(kind.capability));
-        list.and_then(|list| list.member("listChanged")).is_some_and(|announced| announced.as_str() == "true")
-    }
-
-    async fn read(&self, upstream: &Arc<Upstream>, kind: &ListKind) -> Option<Pages> {
-        let mut pages = Pages::default();
-        for _ in 0..MAX_PAGES {
-            let params = pages
-                .next()
-                .and_then(|cursor| Raw::from_value(&serde_json::json!({ "cursor": cursor })).ok());
-            let page = upstream.ask(kind.method, params, self.common.options.init_timeout).await.ok()?;
-            pages.add(kind, &page)?;
-            if pages.next().is_none() {
-                return Some(pages);
-            }
-        }
-        None
     }
 }
 

@@ -1,0 +1,302 @@
+//! One process as the gateway talks to it: requests with ids of ours, what comes back, and the end.
+
+mod questions;
+mod reading;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply, Request, RequestId};
+use bowline_server::Call;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
+use tokio::time::timeout;
+
+use self::questions::Open;
+pub(crate) use self::questions::{On, Question};
+use crate::child::{Child, Exit, SendError, SpawnError};
+use crate::common::Common;
+use crate::line::one_line;
+use crate::route::Subject;
+
+/// Who is on the other side of a process: one client, or all of them.
+pub(crate) trait Audience: Send + Sync + 'static {
+    /// The parameters of `initialize`.
+    fn hello(&self) -> Raw;
+    /// The log level to set in a process that replaces another.
+    fn log_level(&self) -> Option<String>;
+    /// What to subscribe to in a process that replaces another.
+    fn subscriptions(&self) -> Vec<String>;
+    /// Passes a notification of the process on. Must not block.
+    fn hear(&self, upstream: &Upstream, subject: Subject, notification: &Notification);
+    /// Where to put a request of the process, or why not.
+    fn question(&self, upstream: &Upstream, request: &Request) -> Result<Question, ErrorObject>;
+    /// Tells every client something of the gateway's own.
+    fn tell(&self, notification: &Notification);
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The process answered.
+    Answered(Reply),
+    /// The process had not been given the request: it may be sent to another one.
+    NotSent,
+    /// The process ended with the request in its hands, in this way.
+    Lost(String),
+    /// The gateway gives up on it.
+    Failed(ErrorObject),
+}
+
+/// A request that waits for its response.
+struct Pending {
+    call: Option<Call>,
+    /// The client's progress token, in the form of [`token_key`].
+    token: Option<String>,
+    outcome: oneshot::Sender<Outcome>,
+}
+
+#[derive(Default)]
+struct Table {
+    /// The process ended: nothing may be added.
+    over: bool,
+    /// Ordered by id, which is the order of their arrival.
+    pending: BTreeMap<u64, Pending>,
+}
+
+/// A running process.
+pub(crate) struct Upstream {
+    pub(crate) name: Arc<str>,
+    child: Child,
+    common: Arc<Common>,
+    audience: Weak<dyn Audience>,
+    table: Mutex<Table>,
+    questions: Mutex<HashMap<RequestId, Open>>,
+    /// Whether `notifications/initialized` went out.
+    initialized: Mutex<bool>,
+    end: watch::Sender<Option<Exit>>,
+    /// Whether it is being ended because it hangs.
+    hangs: AtomicBool,
+    /// The id of the last `ping` that asked whether it hangs.
+    probe: AtomicU64,
+}
+
+impl Upstream {
+    /// Starts a process. `place` is its place among the processes that there may be.
+    pub(crate) fn start(
+        common: &Arc<Common>,
+        audience: Weak<dyn Audience>,
+        place: Option<Arc<OwnedSemaphorePermit>>,
+    ) -> Result<Arc<Self>, SpawnError> {
+        let (child, lines) = Child::spawn(common.options.child.clone(), &common.guard)?;
+        let started = common.counters.started.up();
+        tracing::debug!(target: "bowline::gateway", child = %common.name, pid = child.pid(), started, "started");
+        let upstream = Arc::new(Self {
+            name: common.name.clone(),
+            child,
+            common: common.clone(),
+            audience,
+            table: Mutex::default(),
+            questions: Mutex::default(),
+            initialized: Mutex::new(false),
+            end: watch::Sender::new(None),
+            hangs: AtomicBool::new(false),
+            probe: AtomicU64::new(0),
+        });
+        tokio::spawn(upstream.clone().run(lines, common.alive(), place));
+        Ok(upstream)
+    }
+
+    /// Asks the process to leave; what runs there ends with it. Does not wait.
+    pub(crate) fn close(&self, grace: Duration) {
+        self.child.stop(grace);
+    }
+
+    /// Waits for the end of the process.
+    pub(crate) async fn ended(&self) -> Exit {
+        let mut end = self.end.subscribe();
+        // The sender lives in `self`.
+        match end.wait_for(Option::is_some).await.map(|end| end.clone()) {
+            Ok(Some(exit)) => exit,
+            _ => std::future::pending().await,
+        }
+    }
+
+    // --- to the process ---
+
+    /// Sends `notifications/initialized`, once: whoever is first.
+    pub(crate) fn initialized(&self, notification: Option<Notification>) {
+        let mut sent = self.initialized.lock();
+        if !std::mem::replace(&mut *sent, true) {
+            let notification =
+                notification.unwrap_or_else(|| Notification::new("notifications/initialized", None));
+            self.post(notification.to_bytes());
+        }
+    }
+
+    /// Sends a notification. One that finds no room is dropped and counted: it must not hold up who sends it.
+    pub(crate) fn notify(&self, notification: &Notification) {
+        self.post(notification.to_bytes());
+    }
+
+    fn post(&self, message: Bytes) {
+        if let Err(error) = self.child.try_send(one_line(message)) {
+            self.common.counters.undelivered.up();
+            tracing::debug!(target: "bowline::gateway", child = %self.name, %error, "a message was dropped");
+        }
+    }
+
+    /// The id that the next request will have.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.common.next_id()
+    }
+
+    /// Sends a request and waits for what comes of it. Dropping the future cancels the request at the process, unless it
+    /// is `initialize`, which cannot be cancelled.
+    pub(crate) async fn request(
+        self: &Arc<Self>,
+        id: u64,
+        call: Option<&Call>,
+        method: &str,
+        params: Option<Raw>,
+    ) -> Outcome {
+        let (outcome, coming) = oneshot::channel();
+        {
+            let mut table = self.table.lock();
+            if table.over {
+                return Outcome::NotSent;
+            }
+            if table.pending.len() >= self.common.options.max_requests {
+                return Outcome::Failed(ErrorObject::internal(
+                    "upstream_busy",
+                    format!(
+                        "{} works on {} requests already; try again later",
+                        self.name,
+                        table.pending.len()
+                    ),
+                ));
+            }
+            let token = call.and_then(Call::progress_token).map(token_key);
+            table.pending.insert(id, Pending { call: call.cloned(), token, outcome });
+        }
+        let waiting = Waiting { upstream: self, id, cancels: method != "initialize" };
+        let message = Request { id: id.into(), method: method.into(), params }.to_bytes();
+        match self.child.send(one_line(message)).await {
+            Ok(()) => {}
+            Err(SendError::Closed { .. }) => {
+                waiting.forget();
+                return Outcome::NotSent;
+            }
+            Err(error) => {
+                waiting.forget();
+                return Outcome::Failed(ErrorObject::internal("upstream_busy", error.to_string()));
+            }
+        }
+        let outcome = coming.await.unwrap_or(Outcome::NotSent);
+        waiting.forget();
+        outcome
+    }
+
+    /// A request of the gateway's own.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        method: &str,
+        params: Option<Raw>,
+        patience: Duration,
+    ) -> Result<Raw, ErrorObject> {
+        match timeout(patience, self.request(self.next_id(), None, method, params)).await {
+            Ok(Outcome::Answered(reply)) => reply.into_result(),
+            Ok(Outcome::Failed(error)) => Err(error),
+            Ok(Outcome::Lost(how)) => Err(self.common.lost(method, &how)),
+            Ok(Outcome::NotSent) => Err(self.common.unavailable("is not running")),
+            Err(_) => Err(ErrorObject::internal(
+                "timeout",
+                format!("{} did not answer {method} within {patience:?}", self.name),
+            )),
+        }
+    }
+
+    // --- calls ---
+
+    /// How many calls of clients run, and the newest of them.
+    pub(crate) fn running(&self) -> (usize, Option<Call>) {
+        let table = self.table.lock();
+        let mut calls = table.pending.values().rev().filter_map(|pending| pending.call.as_ref());
+        let newest = calls.next().cloned();
+        (usize::from(newest.is_some()) + calls.count(), newest)
+    }
+
+    /// The running call with that progress token; the newest, should a client have used it twice.
+    pub(crate) fn call_with_token(&self, token: &Raw) -> Option<Call> {
+        let key = token_key(token);
+        let table = self.table.lock();
+        let found = table.pending.values().rev().find(|pending| pending.token.as_ref() == Some(&key));
+        found.and_then(|pending| pending.call.clone())
+    }
+
+    /// The running call that was sent under that id.
+    pub(crate) fn call_of(&self, id: u64) -> Option<Call> {
+        self.table.lock().pending.get(&id).and_then(|pending| pending.call.clone())
+    }
+
+    fn take(&self, id: u64) -> Option<Pending> {
+        self.table.lock().pending.remove(&id)
+    }
+
+    /// The only request that is running, if it is the only one.
+    fn take_only(&self) -> Option<Pending> {
+        let mut table = self.table.lock();
+        if table.pending.len() == 1 { table.pending.pop_first().map(|(_, pending)| pending) } else { None }
+    }
+}
+
+/// A request in the table, which is cancelled at the process when nobody waits for it any more.
+struct Waiting<'a> {
+    upstream: &'a Arc<Upstream>,
+    id: u64,
+    cancels: bool,
+}
+
+impl Waiting<'_> {
+    /// Takes the request out without a word.
+    fn forget(mut self) {
+        self.cancels = false;
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let known = self.upstream.table.lock().pending.remove(&self.id).is_some();
+        if known && self.cancels {
+            let reason = Raw::from_value("the client does not wait for it any more").ok();
+            self.upstream.notify(&cancelled(&self.id.into(), reason));
+        }
+    }
+}
+
+fn cancelled(id: &RequestId, reason: Option<Raw>) -> Notification {
+    let reason = reason.map(|reason| format!(r#","reason":{}"#, reason.as_str())).unwrap_or_default();
+    let params = format!(r#"{{"requestId":{}{reason}}}"#, id.to_json());
+    Notification::new("notifications/cancelled", Some(Raw::from_trusted(params.into())))
+}
+
+/// A progress token in a form that is equal where the tokens are: a server may write a string with other escapes.
+pub(crate) fn token_key(token: &Raw) -> String {
+    token.string().map_or_else(|| token.as_str().to_owned(), |text| format!("\"{text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_equal_where_their_values_are() {
+        let key = |text: &str| token_key(&Raw::parse(text.to_owned()).unwrap());
+        assert_eq!(key(r#""a""#), key(r#""\u0061""#));
+        assert_ne!(key("1"), key(r#""1""#));
+        assert_ne!(key("1"), key("-1"));
+    }
+}

@@ -1,0 +1,260 @@
+//! What the process writes: taken line by line, to the end, without ever waiting for a client.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bowline_proto::jsonrpc::{
+    Body, ErrorObject, Message, Notification, Raw, Reply, Request, Response, parse,
+};
+use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout};
+
+use super::{Outcome, Upstream, cancelled};
+use crate::child::{Exit, Lines, Received};
+use crate::common::Alive;
+use crate::line::{Broken, broken_response, our_id};
+use crate::route::Subject;
+
+/// At most one warning about lines that are no messages in this time.
+const WARN_EVERY: Duration = Duration::from_secs(10);
+
+impl Upstream {
+    /// Reads what the process writes, to its end, and waits until nothing is left of it. Never waits for a client.
+    pub(super) async fn run(
+        self: Arc<Self>,
+        mut lines: Lines,
+        alive: Alive,
+        place: Option<Arc<OwnedSemaphorePermit>>,
+    ) {
+        let mut noise = Noise::default();
+        let mut reads = true;
+        let exit = loop {
+            let received = tokio::select! {
+                received = self.next(&mut lines) => received,
+                () = self.child.stdin_closed(), if reads => {
+                    // A process that reads nothing any more is of no use. It may still finish what it has.
+                    reads = false;
+                    self.close(self.common.options.end_grace);
+                    continue;
+                }
+            };
+            match received {
+                Received::Line(line) => self.line(line, &mut noise).await,
+                Received::TooLong => self.too_long(),
+                Received::Exit(exit) => break exit,
+            }
+        };
+        self.over(&exit);
+        self.child.shutdown(Duration::ZERO).await;
+        drop((alive, place));
+    }
+
+    /// The next thing from the process, which is ended where it hangs.
+    async fn next(&self, lines: &mut Lines) -> Received {
+        let received = match self.common.options.hang_timeout {
+            None => lines.recv().await,
+            Some(limit) => self.next_within(lines, limit).await,
+        };
+        // `None` comes after the exit only, and after the exit nobody asks.
+        received.unwrap_or_else(|| Received::Exit(crate::child::lost()))
+    }
+
+    async fn next_within(&self, lines: &mut Lines, limit: Duration) -> Option<Received> {
+        let mut probed = false;
+        loop {
+            if let Ok(received) = timeout(limit, lines.recv()).await {
+                return received;
+            }
+            // Who starts has its own limit; who waits for an answer of the client may be silent.
+            let excused = !*self.initialized.lock() || !self.questions.lock().is_empty();
+            if excused || self.table.lock().pending.is_empty() {
+                probed = false;
+            } else if !probed {
+                // The answer, like anything else that comes, ends this round.
+                let id = self.next_id();
+                self.probe.store(id, Ordering::Relaxed);
+                self.post(Request { id: id.into(), method: "ping".into(), params: None }.to_bytes());
+                probed = true;
+            } else {
+                tracing::warn!(
+                    target: "bowline::gateway",
+                    child = %self.name,
+                    "the server hangs: it has a request, says nothing and does not answer ping; it is being ended"
+                );
+                self.hangs.store(true, Ordering::Relaxed);
+                self.close(Duration::ZERO);
+                return lines.recv().await;
+            }
+        }
+    }
+
+    async fn line(self: &Arc<Self>, line: Bytes, noise: &mut Noise) {
+        match parse(line.clone()) {
+            Ok(Body::Single(message)) => self.message(message).await,
+            Ok(Body::Batch(members)) => {
+                for member in members {
+                    match member {
+                        Ok(message) => self.message(message).await,
+                        Err(_) => self.noise(noise),
+                    }
+                }
+            }
+            Err(_) => match broken_response(&line) {
+                Some(broken) => self.broken(broken),
+                None => self.noise(noise),
+            },
+        }
+    }
+
+    /// An answer that is no JSON-RPC response: its caller must not wait for a better one.
+    fn broken(&self, broken: Broken) {
+        tracing::warn!(target: "bowline::gateway", child = %self.name, "the server sent a response that is not valid");
+        self.common.counters.noise.up();
+        let (pending, outcome) = match broken {
+            Broken::Response(id) => {
+                let error = ErrorObject::outcome_unknown(
+                    "upstream_invalid",
+                    format!("{} answered with something that is not a JSON-RPC response", self.name),
+                );
+                (self.take(id), Outcome::Failed(error))
+            }
+            // What a server says that could not read a request. Among several nobody knows which.
+            Broken::NoId(error) => (self.take_only(), Outcome::Answered(Reply::Error(error))),
+        };
+        if let Some(pending) = pending {
+            let _ = pending.outcome.send(outcome);
+        }
+    }
+
+    async fn message(self: &Arc<Self>, message: Message) {
+        match message {
+            Message::Response(response) => self.response(response),
+            Message::Notification(notification) => self.notification(&notification),
+            Message::Request(request) => self.question(request).await,
+        }
+    }
+
+    fn response(&self, response: Response) {
+        let Response { id, reply } = response;
+        let ours = our_id(&id);
+        match ours.and_then(|id| self.take(id)) {
+            Some(pending) => drop(pending.outcome.send(Outcome::Answered(reply))),
+            None if ours == Some(self.probe.load(Ordering::Relaxed)) => {}
+            None => {
+                self.common.counters.late.up();
+                tracing::debug!(
+                    target: "bowline::gateway",
+                    child = %self.name,
+                    %id,
+                    "a response that nobody waits for"
+                );
+            }
+        }
+    }
+
+    fn notification(&self, notification: &Notification) {
+        match Subject::of(&notification.method) {
+            Subject::Cancelled => self.question_cancelled(notification),
+            subject => {
+                if let Some(audience) = self.audience.upgrade() {
+                    audience.hear(self, subject, notification);
+                }
+            }
+        }
+    }
+
+    fn noise(&self, noise: &mut Noise) {
+        self.common.counters.noise.up();
+        if let Some(lines) = noise.tell(Instant::now()) {
+            tracing::warn!(
+                target: "bowline::gateway",
+                child = %self.name,
+                lines,
+                "the server writes lines to stdout that are no JSON-RPC messages; they were skipped"
+            );
+        }
+    }
+
+    /// A line was dropped because of its length, and with it the id of whatever it answered. When one request alone is
+    /// running it is that one's answer; among several nobody can know, and the call's own limit ends it.
+    fn too_long(&self) {
+        self.common.counters.too_long.up();
+        let limit = self.common.options.child.max_line;
+        match self.take_only() {
+            Some(pending) => {
+                let error = ErrorObject::internal(
+                    "too_large",
+                    format!("{} answered with more than {limit} bytes, the limit for one message", self.name),
+                );
+                let _ = pending.outcome.send(Outcome::Failed(error));
+            }
+            None => tracing::warn!(
+                target: "bowline::gateway",
+                child = %self.name,
+                limit,
+                "a message of the server was dropped because of its size; a call may wait for it until its time is over"
+            ),
+        }
+    }
+
+    /// The process ended: everybody who waits for it is told, now.
+    fn over(&self, exit: &Exit) {
+        let pending = {
+            let mut table = self.table.lock();
+            table.over = true;
+            std::mem::take(&mut table.pending)
+        };
+        // Whatever it did when it was ended, what it did before is what matters.
+        let how = if self.hangs.load(Ordering::Relaxed) {
+            "hung and was ended".to_owned()
+        } else {
+            exit.reason.to_string()
+        };
+        for (_, open) in self.questions.lock().drain() {
+            open.task.abort();
+            let reason = Raw::from_value(&format!("{} {how}", self.name)).ok();
+            open.on.notify(&cancelled(&open.seen_as, reason));
+        }
+        for (_, pending) in pending {
+            let _ = pending.outcome.send(Outcome::Lost(how.clone()));
+        }
+        self.end.send_replace(Some(exit.clone()));
+    }
+}
+
+/// Lines that were skipped since the last warning.
+#[derive(Debug, Default)]
+struct Noise {
+    lines: u64,
+    warned: Option<Instant>,
+}
+
+impl Noise {
+    /// Counts a line; how many to warn of, if it is time.
+    fn tell(&mut self, now: Instant) -> Option<u64> {
+        self.lines += 1;
+        if self.warned.is_some_and(|at| now - at < WARN_EVERY) {
+            return None;
+        }
+        self.warned = Some(now);
+        Some(std::mem::take(&mut self.lines))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn noise_is_told_once_in_a_while_with_its_count() {
+        let mut noise = Noise::default();
+        assert_eq!(noise.tell(Instant::now()), Some(1));
+        for _ in 0..100 {
+            assert_eq!(noise.tell(Instant::now()), None);
+        }
+        tokio::time::advance(WARN_EVERY).await;
+        assert_eq!(noise.tell(Instant::now()), Some(101));
+    }
+}
