@@ -108,7 +108,6 @@ impl RealClient {
 
 impl ClientRun {
     /// Panics unless every step passed; returns the run.
-    #[expect(clippy::must_use_candidate, reason = "that it passed is what most callers want to know")]
     pub fn passed(self) -> Self {
         let done = self.steps.last().is_some_and(|step| step["step"] == "done" && step["ok"] == true);
         let failed: Vec<_> =
