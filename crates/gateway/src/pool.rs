@@ -2,7 +2,7 @@
 //! only client and says that it can do nothing; a request goes to the least busy of them.
 
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ use crate::upstream::{Audience, Outcome, Question, Upstream};
 pub(crate) struct Pool {
     common: Arc<Common>,
     keepers: Vec<Arc<Keeper>>,
-    started: AtomicBool,
+    /// How many of them were told to start their processes.
+    started: Arc<AtomicUsize>,
 }
 
 impl Pool {
@@ -32,14 +33,14 @@ impl Pool {
         Arc::new_cyclic(|pool: &Weak<Self>| Self {
             common: common.clone(),
             keepers: (0..size.get()).map(|_| Keeper::new(common, pool.clone(), None)).collect(),
-            started: AtomicBool::new(false),
+            started: Arc::default(),
         })
     }
 
     /// Starts the processes, unless somebody did: the first one, and once it is up the others. Two first starts of an `npx`
     /// command at a time would get into each other's way.
     fn start(&self) {
-        if self.started.swap(true, Ordering::AcqRel) {
+        if self.started.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_err() {
             return;
         }
         let mut keepers = self.keepers.iter().cloned();
@@ -49,7 +50,7 @@ impl Pool {
         if others.is_empty() {
             return;
         }
-        let common = self.common.clone();
+        let (common, started) = (self.common.clone(), self.started.clone());
         tokio::spawn(async move {
             while first.upstream().await.is_err() {
                 if common.closing.load(Ordering::Acquire) {
@@ -58,13 +59,14 @@ impl Pool {
                 sleep(Duration::from_secs(1)).await;
             }
             others.iter().for_each(Keeper::run);
+            started.store(1 + others.len(), Ordering::Release);
         });
     }
 
     /// The answer to a client's `initialize`.
     pub(crate) async fn hello(&self) -> Result<Raw, ErrorObject> {
         self.start();
-        let all = self.keepers.iter().map(|keeper| Box::pin(keeper.hello()));
+        let all = self.running().iter().map(|keeper| Box::pin(keeper.hello()));
         let hello = first_good(all).await?;
         hello.upstream.initialized(None);
         Ok(hello.result)
@@ -75,9 +77,14 @@ impl Pool {
         self.keepers.iter().for_each(|keeper| keeper.end());
     }
 
+    fn running(&self) -> &[Arc<Keeper>] {
+        &self.keepers[..self.started.load(Ordering::Acquire)]
+    }
+
     /// Whether all of them keep crashing.
     pub(crate) fn is_looping(&self) -> bool {
-        self.keepers.iter().all(|keeper| keeper.is_looping())
+        let running = self.running();
+        !running.is_empty() && running.iter().all(|keeper| keeper.is_looping())
     }
 
     /// Has a process work on a call.
@@ -114,11 +121,11 @@ impl Pool {
 
     /// The process that has least to do; where none is up, the one that comes up first.
     async fn least_busy(&self) -> Result<(&Keeper, Arc<Upstream>), ErrorObject> {
-        let up = self.keepers.iter().filter_map(|keeper| Some((&**keeper, keeper.upstream_now()?)));
+        let up = self.running().iter().filter_map(|keeper| Some((&**keeper, keeper.upstream_now()?)));
         if let Some(found) = up.min_by_key(|(_, upstream)| upstream.load()) {
             return Ok(found);
         }
-        let coming = self.keepers.iter().map(|keeper| {
+        let coming = self.running().iter().map(|keeper| {
             Box::pin(async move { keeper.upstream().await.map(|upstream| (&**keeper, upstream)) })
         });
         first_good(coming).await

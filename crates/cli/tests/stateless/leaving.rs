@@ -76,7 +76,8 @@ async fn a_client_that_leaves_before_the_first_byte_too() {
         let mut raw = Raw::connect(program.address()).await;
         raw.send(session.request("POST", &[("MCP-Protocol-Version", "2025-11-25")], &message)).await;
         let known = ids_of(&program, "slow").len();
-        eventually("the call is running", SOON, || ids_of(&program, "slow").len() > known || known == 5).await;
+        eventually("the call is running", SOON, || ids_of(&program, "slow").len() > known || known == 5)
+            .await;
         raw.abort();
     }
     all_cancelled(&program, "slow", 5).await;

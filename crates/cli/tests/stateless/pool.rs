@@ -4,6 +4,7 @@ use crate::client::{Client, serve, stateless};
 use bowline_testkit::{Program, eventually, processes};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
+use tokio::time::Instant;
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -11,10 +12,25 @@ fn pids(program: &Program) -> BTreeSet<u32> {
     program.servers().iter().map(|server| server.pid).collect()
 }
 
+/// Has the pool work until each process has had something to do.
 async fn pool_of(program: &Program, size: usize) -> BTreeSet<u32> {
-    Client::of(program).info().await;
-    eventually("the pool is up", SOON, || pids(program).len() == size).await;
-    pids(program)
+    let limit = Instant::now() + SOON;
+    loop {
+        let ledger = program.dir().join("warm");
+        let calls = (0..size).map(|_| {
+            let (client, ledger) = (Client::of(program), ledger.clone());
+            tokio::spawn(async move { client.text("count", json!({ "file": ledger, "ms": 100 })).await })
+        });
+        for call in calls.collect::<Vec<_>>() {
+            call.await.unwrap();
+        }
+        let by = worked(program, "warm").into_iter().rev().take(size).collect::<BTreeSet<_>>();
+        if by.len() == size {
+            assert_eq!(by, pids(program));
+            return by;
+        }
+        assert!(Instant::now() < limit, "{by:?} of {size}");
+    }
 }
 
 /// Which process does `count` run in: those lines start with its id.
@@ -130,11 +146,12 @@ async fn one_that_dies_is_replaced_while_the_other_works() {
 /// A process that hangs keeps the call that it has; others go elsewhere.
 #[tokio::test]
 async fn one_that_hangs_gets_no_more_work() {
-    let program = serve("--call-timeout 20s").await;
+    let program = serve("--call-timeout 6s").await;
     let pool = pool_of(&program, 2).await;
     let client = Client::of(&program);
     let hung = client.clone();
-    let hung = tokio::spawn(async move { hung.call("die", json!({ "how": "silent" })).await.response().await });
+    let hung =
+        tokio::spawn(async move { hung.call("die", json!({ "how": "silent" })).await.response().await });
     program.has_received("the call", |message| message["params"]["name"] == "die").await;
     // Long enough for its silence to be noticed.
     tokio::time::sleep(Duration::from_millis(1_200)).await;
@@ -145,7 +162,9 @@ async fn one_that_hangs_gets_no_more_work() {
                 let client = client.clone();
                 tokio::spawn(async move {
                     let info = tokio::time::timeout(SOON, client.info()).await;
-                    info.unwrap_or_else(|_| panic!("call {number} of round {round} went to the one that hangs"))
+                    info.unwrap_or_else(|_| {
+                        panic!("call {number} of round {round} went to the one that hangs")
+                    })
                 })
             })
             .collect();
@@ -161,13 +180,15 @@ async fn one_that_hangs_gets_no_more_work() {
 }
 
 #[tokio::test]
-async fn a_command_that_does_not_come_up_is_an_error_at_once() {
+async fn a_command_that_does_not_come_up_is_an_error() {
     let program = stateless().server_args("--crash-loop").start().await;
     let client = Client::of(&program);
-    let mut refused = client.initialize().await;
-    assert!(refused.json().await["error"].is_object());
-    let mut answer = client.call("echo", json!({ "text": "x" })).await;
-    let error = answer.json().await;
+    let began = Instant::now();
+    let refused = client.initialize().await.response().await;
+    assert_eq!(refused["error"]["data"]["reason"], "upstream_unavailable", "{refused}");
+    // A start that failed is told at once; a call waits for the next ones, until it is plain that they fail too.
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    let error = client.call("echo", json!({ "text": "x" })).await.response().await;
     assert_eq!(error["error"]["data"]["reason"], "upstream_unavailable", "{error}");
 }
 

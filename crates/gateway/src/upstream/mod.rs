@@ -205,6 +205,10 @@ impl Upstream {
                 ));
             }
             let token = call.and_then(Call::progress_token).map(token_key);
+            if table.pending.is_empty() {
+                // Who has nothing to do is silent for good reason.
+                self.silence.lock().heard(Instant::now());
+            }
             table.pending.insert(id, Pending { call: call.cloned(), token, outcome });
         }
         let waiting = Waiting { upstream: self, id, cancels: method != "initialize" };

@@ -19,6 +19,7 @@ impl Silence {
         Self { heard: now, asked: None }
     }
 
+    /// It said something, or has had nothing to say until now.
     pub(crate) fn heard(&mut self, now: Instant) {
         *self = Self::new(now);
     }
