@@ -36,7 +36,7 @@ pub use body::Body;
 pub use call::{Call, CancelReason};
 pub use config::{Options, ResponseMode};
 pub use endpoint::{Endpoint, EndpointBuilder};
-pub use handler::{BoxFuture, Hello, RawHandler};
+pub use handler::{BoxFuture, Hello, NoSession, RawHandler};
 pub use listener::{ListenerOptions, raise_file_limit, serve};
 pub use metrics::{Metric, Metrics};
 pub use peer::Peer;
