@@ -32,7 +32,7 @@ async fn no_error(options: NginxOptions) {
     });
     for run in runs {
         let (client, run) = run.await.unwrap();
-        println!("{client:?}: {}", run.steps.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+        eprintln!("{client:?}: {}", run.steps.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
         let run = run.passed();
         assert_eq!(run.step("many")["right"], 1_000, "{client:?}");
         assert_eq!(run.step("connect")["session"], false, "{client:?}");
@@ -43,7 +43,7 @@ async fn no_error(options: NginxOptions) {
         *statuses.entry(status).or_default() += 1;
         *used.entry(backend).or_default() += 1;
     }
-    println!("{statuses:?} {used:?}");
+    eprintln!("{statuses:?} {used:?}");
     // 405 is what clients are told that ask for a standalone stream.
     assert!(statuses.keys().all(|status| [200, 202, 405].contains(status)), "{statuses:?}");
     assert!(statuses[&200] >= 4_000, "{statuses:?}");

@@ -187,7 +187,7 @@ async fn a_command_that_does_not_come_up_is_an_error() {
     let refused = client.initialize().await.response().await;
     assert_eq!(refused["error"]["data"]["reason"], "upstream_unavailable", "{refused}");
     // A start that failed is told at once; a call waits for the next ones, until it is plain that they fail too.
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!((Instant::now() - began) < Duration::from_secs(3), "{:?}", (Instant::now() - began));
     let error = client.call("echo", json!({ "text": "x" })).await.response().await;
     assert_eq!(error["error"]["data"]["reason"], "upstream_unavailable", "{error}");
 }

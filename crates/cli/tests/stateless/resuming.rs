@@ -31,7 +31,7 @@ async fn twelve_seconds_in_connections_of_two() {
         tokio::spawn(async move { quiet.poll(quiet.call_with_progress("count", counted).await).await });
     let (messages, polls) =
         raw.poll(raw.call_with_progress("slow", json!({ "ms": 12_000, "progress": 12 })).await).await;
-    assert!(began.elapsed() >= Duration::from_secs(12));
+    assert!((Instant::now() - began) >= Duration::from_secs(12));
     assert!(polls >= 3, "{polls} polls");
     // Every progress notification once and in order, then the result.
     assert_eq!(messages.len(), 13, "{messages:?}");
@@ -48,7 +48,7 @@ async fn twelve_seconds_in_connections_of_two() {
     for run in clients {
         let (client, run) = run.await.unwrap();
         let run = run.passed();
-        println!("{client:?}: {}", run.step("cut"));
+        eprintln!("{client:?}: {}", run.step("cut"));
         assert_eq!(run.step("connect")["session"], false, "{client:?}");
         assert_eq!(run.step("cut")["progress"], 12, "{client:?}");
     }

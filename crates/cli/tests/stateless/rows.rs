@@ -105,7 +105,7 @@ async fn who_asks_the_client_is_refused_at_once() {
         for _ in 0..5 {
             let began = Instant::now();
             let response = client.call(tool, arguments.clone()).await.response().await;
-            best = best.min(began.elapsed());
+            best = best.min((Instant::now() - began));
             assert_eq!(response["result"]["isError"], true, "{tool}: {response}");
             let text = response["result"]["content"][0]["text"].as_str().unwrap();
             assert!(text.contains("stateless"), "{tool}: {text}");
@@ -219,7 +219,7 @@ async fn methods_that_are_not_served_are_refused_at_once() {
             let answer = Client::of(&program).send(method, &[], "").await;
             assert_eq!(answer.status(), 405, "{method} {options}");
             assert_eq!(answer.header("allow"), Some(allowed), "{method} {options}");
-            assert!(began.elapsed() < Duration::from_secs(1), "{method} {options}");
+            assert!((Instant::now() - began) < Duration::from_secs(1), "{method} {options}");
         }
     }
 }
