@@ -105,7 +105,7 @@ async fn who_asks_the_client_is_refused_at_once() {
         for _ in 0..5 {
             let began = Instant::now();
             let response = client.call(tool, arguments.clone()).await.response().await;
-            best = best.min((Instant::now() - began));
+            best = best.min(Instant::now() - began);
             assert_eq!(response["result"]["isError"], true, "{tool}: {response}");
             let text = response["result"]["content"][0]["text"].as_str().unwrap();
             assert!(text.contains("stateless"), "{tool}: {text}");
