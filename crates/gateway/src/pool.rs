@@ -183,3 +183,22 @@ impl Audience for Pool {
 
     fn tell(&self, _: &Notification) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_good_one_wins_and_an_error_comes_only_when_all_have_failed() {
+        let after = |millis, result: Result<u64, &'static str>| {
+            Box::pin(async move {
+                sleep(Duration::from_millis(millis)).await;
+                result.map_err(|text| ErrorObject::internal("test", text))
+            })
+        };
+        let won = first_good([after(1, Err("a")), after(9, Ok(9)), after(5, Ok(5))]).await;
+        assert_eq!(won.ok(), Some(5));
+        let lost = first_good([after(3, Err("late")), after(1, Err("early"))]).await;
+        assert_eq!(lost.unwrap_err().message, "late");
+    }
+}

@@ -75,13 +75,11 @@ async fn a_client_that_leaves_before_the_first_byte_too() {
     eventually("both servers are up", SOON, || program.servers().len() == 2).await;
     let files = open_files(&program);
     let session = Session::none(program.address());
-    for _ in 0..5 {
+    for running in 1..=5 {
         let message = session.tool("slow", &json!({ "ms": 60_000 })).to_string();
         let mut raw = Raw::connect(program.address()).await;
         raw.send(session.request("POST", &[("MCP-Protocol-Version", "2025-11-25")], &message)).await;
-        let known = ids_of(&program, "slow").len();
-        eventually("the call is running", SOON, || ids_of(&program, "slow").len() > known || known == 5)
-            .await;
+        eventually("the call is running", SOON, || ids_of(&program, "slow").len() == running).await;
         raw.abort();
     }
     all_cancelled(&program, "slow", 5).await;
