@@ -5,6 +5,7 @@
 mod asking;
 mod client;
 mod lifecycle;
+mod mounted;
 mod polling;
 mod script;
 mod sessions;
