@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::project::Project;
 use crate::tools::{self, Tool};
-use crate::{command, purity};
+use crate::{command, nginx, purity};
 
 /// One step. A step runs when all that it needs has passed; a failed step does not stop the others.
 struct Step {
@@ -19,7 +19,7 @@ struct Step {
 const STEPS: &[Step] = &[
     Step {
         name: "tools",
-        about: "install what the tests need: cargo-nextest, cargo-deny, the clients, the conformance suite",
+        about: "install what the tests need: cargo-nextest, cargo-deny, nginx, the clients, the conformance suite",
         needs: &[],
         run: |project, _| tools::install(project),
     },
@@ -72,9 +72,28 @@ const STEPS: &[Step] = &[
         },
     },
     Step {
+        name: "rmcp-client",
+        about: "the client on the Rust SDK, a workspace of its own: formatting, lints, build",
+        needs: &[],
+        run: |project, extra| {
+            let cargo = |subcommand: &str| {
+                let mut cargo = project.cargo();
+                cargo.current_dir(project.rmcp_client()).env("CARGO_TARGET_DIR", project.rmcp_target());
+                cargo.arg(subcommand);
+                cargo
+            };
+            command::run(cargo("fmt").arg("--check"))?;
+            command::run(cargo("clippy").args(["--locked", "--", "-D", "warnings"]))?;
+            // The development profile: half the time of an optimised build, and no test waits for this client.
+            command::run(cargo("build").arg("--locked").args(extra))?;
+            let program = project.rmcp_program();
+            if program.is_file() { Ok(()) } else { Err(format!("the build left no {}", program.display())) }
+        },
+    },
+    Step {
         name: "clients",
-        about: "the client scripts work against the reference server",
-        needs: &["tools"],
+        about: "the real clients work against the reference server",
+        needs: &["tools", "rmcp-client"],
         run: |project, extra| {
             let mut command = project.command("node");
             command::run(with_clients(project, &mut command).arg("tests/clients/selftest.mjs").args(extra))
@@ -108,7 +127,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "nextest",
         about: "unit, property and end-to-end tests",
-        needs: &["tools", "build"],
+        needs: &["tools", "rmcp-client", "build"],
         run: |project, extra| {
             let mut command = Tool::Nextest.command(project);
             let scope: &[&str] = if extra.is_empty() { &["--workspace"] } else { &[] };
@@ -166,13 +185,15 @@ fn with_clients<'a>(project: &Project, command: &'a mut Command) -> &'a mut Comm
         .env("BOWLINE_BIN", project.program())
         .env("BOWLINE_TEST_PYTHON", tools::python_of_clients(project))
         .env("BOWLINE_TEST_NODE_DIR", project.node_clients())
+        .env("BOWLINE_TEST_RMCP_CLIENT", project.rmcp_program())
+        .env("BOWLINE_TEST_NGINX", nginx::program(project))
 }
 
 /// Prints the names of the steps.
 #[expect(clippy::print_stdout, reason = "the list is this command's output")]
 pub(crate) fn list() {
     for Step { name, about, .. } in STEPS {
-        println!("{name:10} {about}");
+        println!("{name:11} {about}");
     }
 }
 
@@ -249,12 +270,12 @@ fn summarise(outcomes: &[(&str, Outcome)]) -> Result<(), String> {
     let mut failed = Vec::new();
     for (name, outcome) in outcomes {
         match outcome {
-            Outcome::Passed(took) => eprintln!("ok       {name:10} {:>7.1} s", took.as_secs_f64()),
+            Outcome::Passed(took) => eprintln!("ok       {name:11} {:>7.1} s", took.as_secs_f64()),
             Outcome::Failed(took, message) => {
-                eprintln!("FAILED   {name:10} {:>7.1} s  {message}", took.as_secs_f64());
+                eprintln!("FAILED   {name:11} {:>7.1} s  {message}", took.as_secs_f64());
                 failed.push(*name);
             }
-            Outcome::NotRun(why) => eprintln!("not run  {name:10}            {why}"),
+            Outcome::NotRun(why) => eprintln!("not run  {name:11}            {why}"),
         }
     }
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
@@ -284,7 +305,7 @@ mod tests {
     #[test]
     fn one_step_brings_what_it_needs() {
         let names: Vec<_> = choose(Some("nextest")).unwrap().iter().map(|step| step.name).collect();
-        assert_eq!(names, ["tools", "build", "nextest"]);
+        assert_eq!(names, ["tools", "rmcp-client", "build", "nextest"]);
         assert_eq!(choose(None).unwrap().len(), STEPS.len());
         assert!(choose(Some("nexttest")).err().unwrap().contains("nextest"));
     }

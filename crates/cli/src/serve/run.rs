@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{duration, logging::LogFormat};
 use bowline_gateway::{
-    Gateway, GatewayOptions, Sharing,
+    Gateway, GatewayOptions,
     child::{Guard, GuardCommand, GuardError, SpawnError},
 };
 use bowline_server::{Endpoint, raise_file_limit, serve};
@@ -104,7 +104,7 @@ async fn last_words(endpoint: &Endpoint) {
 
 fn gateway(settings: &Settings, guard: Guard) -> Arc<Gateway> {
     let mut options = GatewayOptions::new(settings.child.clone());
-    options.sharing = if settings.shared { Sharing::Shared } else { Sharing::PerSession };
+    options.sharing = settings.sharing;
     options.init_timeout = settings.init_timeout;
     options.max_children = settings.max_children;
     Gateway::new(options, guard)
