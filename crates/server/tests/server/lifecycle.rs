@@ -1,9 +1,13 @@
 //! SEMANTICS 6: cancelling, ending, leaving.
 
-use crate::client::Server;
-use bowline_server::{CancelReason, Options};
+use crate::{client::Server, script::progress};
+use bowline_server::{CancelReason, Options, ResponseMode};
+use bowline_store::MemoryStore;
 use serde_json::json;
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
@@ -192,4 +196,25 @@ async fn a_drain_with_nothing_running_is_over_at_once() {
     server.endpoint.drain(Duration::from_secs(30)).await;
     standalone.events().await;
     assert!((Instant::now() - began).as_millis() < 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_after_the_response_opens_no_stream() {
+    let store = MemoryStore::default();
+    for response in [ResponseMode::Auto, ResponseMode::Sse] {
+        let mut options = Options::default();
+        options.response = response;
+        let server = Server::built(|builder| builder.options(options).store(Arc::new(store.clone())));
+        let mut client = server.client("2025-03-26").await;
+        let answer = client.call("keep", json!({})).await;
+        assert_eq!(answer.is_stream(), response == ResponseMode::Sse);
+        drop(answer);
+        let call = server.script.kept.lock().pop().unwrap();
+        assert!(!call.notify(&progress(&json!("t"), 1)));
+        call.close_connection();
+        assert_eq!(store.stats().streams_open, 0);
+        // A batch without a request has its errors, and ends.
+        let batch = client.post(&json!([1])).await;
+        assert_eq!(batch.json().await[0]["error"]["code"], -32600);
+    }
 }
