@@ -304,11 +304,6 @@ impl Session {
         self.calls.lock().get(id).cloned()
     }
 
-    /// Every running call.
-    pub(crate) fn calls(&self) -> Vec<Arc<CallState>> {
-        self.calls.lock().values().cloned().collect()
-    }
-
     /// Every running call, for the end of the session.
     pub(crate) fn take_calls(&self) -> Vec<Arc<CallState>> {
         self.calls.lock().drain().map(|(_, call)| call).collect()

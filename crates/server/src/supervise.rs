@@ -32,6 +32,10 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
         return Ok(());
     }
     session.add_call(call);
+    if session.has_ended() {
+        // It ended meanwhile, and whoever ended it did not see this call.
+        call.cancel(CancelReason::SessionEnded);
+    }
     core.metrics.calls.up();
     tokio::spawn(supervise(call.clone(), work));
     Ok(())
@@ -89,6 +93,7 @@ async fn watch_limits(call: &CallState) {
         let pause = (abandon_after - unread).min(deadline - now);
         tokio::select! {
             _ = call.cancelled() => return,
+            () = call.core.drain_over() => return call.cancel(CancelReason::Draining),
             () = tokio::time::sleep(Duration::from_millis(pause)) => {}
         }
     }
