@@ -4,7 +4,7 @@ use crate::core::Core;
 use bowline_proto::{
     cursor::StreamId,
     jsonrpc::RequestId,
-    legacy::{Directive, Millis, Op, Outcome, Pushed, Writer, WriterConfig},
+    legacy::{Directive, Millis, Op, Outcome, Pushed, StopReason, Writer, WriterConfig},
 };
 use bowline_store::{
     CreateError, Event, EventClass, NewStream, Store, StoreFuture, StreamKind, WriteAt, WriteError,
@@ -62,6 +62,8 @@ struct State {
     log: Arc<dyn Store>,
     /// Whether somebody is carrying out the writer's operations.
     pumping: bool,
+    /// Whether nothing can be written any more.
+    stopped: bool,
 }
 
 impl Outlet {
@@ -99,7 +101,12 @@ impl Outlet {
             core: core.clone(),
             session: session.map(Into::into),
             request_id: request_id.cloned(),
-            state: Mutex::new(State { writer: Writer::new(config, FIRST_EPOCH), log, pumping: false }),
+            state: Mutex::new(State {
+                writer: Writer::new(config, FIRST_EPOCH),
+                log,
+                pumping: false,
+                stopped: false,
+            }),
             opened: watch::Sender::new(opened),
             readers: watch::Sender::new(0),
             last_read: AtomicU64::new(core.now().0),
@@ -134,7 +141,7 @@ impl Outlet {
             Pushed::Full | Pushed::AfterSeal | Pushed::Stopped => return false,
         }
         self.pump();
-        true
+        !self.state.lock().stopped
     }
 
     /// Says the last thing, or nothing more. A response that is too large becomes an error that says so.
@@ -176,9 +183,10 @@ impl Outlet {
         self.fetched.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that a connection is over. A stream that lives in no store dies with it.
+    /// Notes that a connection is over. A call's stream that is in no store dies with it: it has no id to come back with. A
+    /// session's own is read again without one.
     pub(crate) fn reader_left(&self) {
-        if self.is_unstored() {
+        if self.kind == StreamKind::Call && self.is_unstored() {
             // The process's own memory answers at once.
             let _ = self.log().remove(self.stream).now();
         }
@@ -328,9 +336,27 @@ impl Outlet {
             Directive::Continue => Next::Go,
             Directive::Retry => Next::Pause,
             Directive::Stop(reason) => {
-                tracing::warn!(stream = ?self.stream, ?reason, "a stream cannot be written any more");
+                tracing::warn!(stream = ?self.stream, %reason, "a stream cannot be written any more");
+                state.stopped = true;
+                // Its response will never come. Whoever waits for it is told so when the stream is gone, and only then.
+                if self.kind == StreamKind::Call
+                    && matches!(reason, StopReason::Full | StopReason::Lost { .. })
+                {
+                    self.remove_from(&state.log);
+                }
                 Next::Go
             }
+        }
+    }
+
+    fn remove_from(&self, log: &Arc<dyn Store>) {
+        let (log, stream) = (log.clone(), self.stream);
+        if log.remove(stream).now().is_none() {
+            tokio::spawn(async move {
+                if let Err(error) = log.remove(stream).await {
+                    tracing::warn!(?stream, %error, "a stream that cannot be written could not be removed");
+                }
+            });
         }
     }
 

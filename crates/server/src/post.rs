@@ -271,10 +271,11 @@ async fn stream(
     };
     match Connection::open(core, session, target).await {
         Ok(body) => Ok(events(core, body)),
-        Err(error) => Err(Refusal::internal(
-            "stream_lost",
-            format!("the answer cannot be streamed: {error}"),
-            request_id,
+        // The call has begun, so this is its answer and no refusal.
+        Err(error) => Ok(json(
+            core,
+            ErrorObject::outcome_unknown("stream_lost", format!("the answer cannot be streamed: {error}"))
+                .to_response(request_id.as_ref()),
         )),
     }
 }

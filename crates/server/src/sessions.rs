@@ -207,8 +207,8 @@ pub(crate) async fn touch(core: &Core, session: &Session) {
     if let Err(error) = core.store.touch_session(&session.id, core.options.session_ttl).await {
         tracing::warn!(%session, %error, "a session in use could not be prolonged");
     }
-    if session.standalone_if_made().is_some() {
-        core.store.keep(session.standalone_id, core.options.session_ttl * 2);
+    if let Some(outlet) = session.standalone_if_made() {
+        outlet.log().keep(outlet.stream, core.options.session_ttl * 2);
     }
 }
 
