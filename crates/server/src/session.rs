@@ -22,6 +22,9 @@ use tokio::sync::{oneshot, watch};
 /// The most subscriptions of one session that are remembered.
 const MAX_SUBSCRIPTIONS: usize = 1_000;
 
+/// The longest URI of a subscription, and the longest name of a log level, that are remembered, in bytes.
+const MAX_REMEMBERED_BYTES: usize = 8 * 1024;
+
 /// A session as this backend serves it. The record in the store is the truth; this is what is running here.
 pub(crate) struct Session {
     pub(crate) id: Box<str>,
@@ -201,8 +204,10 @@ impl Session {
     /// Notes what a request that succeeded changed in the session, so that a replaced upstream can be brought to the same
     /// state.
     pub(crate) fn observe(self: &Arc<Self>, core: &Arc<Core>, method: &str, params: Option<&Raw>) {
-        let text =
-            |name: &str| params.and_then(|params| params.member(name)).and_then(|value| value.string());
+        let text = |name: &str| {
+            let value = params.and_then(|params| params.member(name)).and_then(|value| value.string());
+            value.filter(|text| text.len() <= MAX_REMEMBERED_BYTES)
+        };
         match method {
             "logging/setLevel" => {
                 if let Some(level) = text("level") {
