@@ -32,10 +32,6 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
         return Ok(());
     }
     session.add_call(call);
-    if session.has_ended() {
-        // It ended meanwhile, and whoever ended it did not see this call.
-        call.cancel(CancelReason::SessionEnded);
-    }
     core.metrics.calls.up();
     tokio::spawn(supervise(call.clone(), work));
     Ok(())
