@@ -64,6 +64,8 @@ struct State {
     pumping: bool,
     /// Whether nothing can be written any more.
     stopped: bool,
+    /// How many messages the writer has dropped that were counted.
+    dropped: u64,
 }
 
 impl Outlet {
@@ -106,6 +108,7 @@ impl Outlet {
                 log,
                 pumping: false,
                 stopped: false,
+                dropped: 0,
             }),
             opened: watch::Sender::new(opened),
             readers: watch::Sender::new(0),
@@ -125,20 +128,21 @@ impl Outlet {
 
     /// Says something. Returns whether it will be in the stream.
     pub(crate) fn push(self: &Arc<Self>, payload: Bytes, class: EventClass, coalesce: Option<Bytes>) -> bool {
-        let pushed = self.state.lock().writer.push(payload, class == EventClass::Droppable, coalesce);
+        let pushed = {
+            let mut state = self.state.lock();
+            let pushed = state.writer.push(payload, class == EventClass::Droppable, coalesce);
+            self.count_dropped(&mut state);
+            pushed
+        };
         match pushed {
             Pushed::Queued => {}
             Pushed::Coalesced => self.core.metrics.events_dropped.up(),
-            Pushed::Dropped => {
-                self.core.metrics.events_dropped.up();
-                return false;
-            }
             Pushed::TooLarge => {
                 self.core.metrics.events_too_large.up();
                 return false;
             }
-            // The queue is full of what must not be dropped, or the stream is over: whoever speaks is told.
-            Pushed::Full | Pushed::AfterSeal | Pushed::Stopped => return false,
+            // There is no room, or the stream is over: whoever speaks is told.
+            Pushed::Dropped | Pushed::Full | Pushed::AfterSeal | Pushed::Stopped => return false,
         }
         self.pump();
         !self.state.lock().stopped
@@ -332,7 +336,9 @@ impl Outlet {
                 first
             });
         }
-        match state.writer.on_outcome(outcome) {
+        let directive = state.writer.on_outcome(outcome);
+        self.count_dropped(state);
+        match directive {
             Directive::Continue => Next::Go,
             Directive::Retry => Next::Pause,
             Directive::Stop(reason) => {
@@ -347,6 +353,12 @@ impl Outlet {
                 Next::Go
             }
         }
+    }
+
+    /// What is dropped is counted wherever that happens: at the door, for something that must be kept, or in the log.
+    fn count_dropped(&self, state: &mut State) {
+        let dropped = state.writer.dropped();
+        self.core.metrics.events_dropped.add(dropped - std::mem::replace(&mut state.dropped, dropped));
     }
 
     fn remove_from(&self, log: &Arc<dyn Store>) {
