@@ -22,7 +22,9 @@ use bowline_proto::{
         InitializeRequest, MCP_SESSION_ID, Payload, Post, Refusal, SessionPost, check_session_post,
         route_post, session_not_found,
     },
-    jsonrpc::{ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, parse},
+    jsonrpc::{
+        self as rpc, ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, parse,
+    },
     projection::{project_result, strip_stateless},
 };
 use bowline_store::{CreateError, SessionRecord, StreamKind};
@@ -179,12 +181,16 @@ async fn messages(
             Ok(accepted())
         }
         Payload::Single(Message::Response(response)) => {
-            if !session.answer_ask(&response.id, response.reply) {
-                core.metrics.responses_unknown.up();
-            }
+            answered(core, session, response);
             Ok(accepted())
         }
         Payload::Batch(members) => batch(core, session, members).await,
+    }
+}
+
+fn answered(core: &Core, session: &Session, response: rpc::Response) {
+    if !session.answer_ask(&response.id, response.reply) {
+        core.metrics.responses_unknown.up();
     }
 }
 
@@ -360,11 +366,7 @@ async fn batch(
         match member {
             Ok(Message::Request(request)) => requests.push(request),
             Ok(Message::Notification(notification)) => notified(core, session, notification),
-            Ok(Message::Response(response)) => {
-                if !session.answer_ask(&response.id, response.reply) {
-                    core.metrics.responses_unknown.up();
-                }
-            }
+            Ok(Message::Response(response)) => answered(core, session, response),
             Err(fault) => faults.push(fault.to_error().to_response(fault.id.as_ref())),
         }
     }
