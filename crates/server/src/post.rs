@@ -197,8 +197,8 @@ fn notified(core: &Arc<Core>, session: &Arc<Session>, notification: Notification
             let id = notification.params.as_ref().and_then(|params| params.member("requestId"));
             let id = id.and_then(|id| RequestId::from_json(id.as_str()).ok());
             // Unknown, finished and doubled cancels are no errors: they cross the answer on the way.
-            if let Some(call) = id.and_then(|id| session.call(&id)) {
-                call.cancel(CancelReason::Client);
+            if let Some(id) = id {
+                session.cancel_call(id, core.now());
             }
             return;
         }

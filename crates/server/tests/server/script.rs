@@ -21,6 +21,8 @@ pub(crate) struct Script {
     pub(crate) notified: AtomicUsize,
     pub(crate) cancelled: parking_lot::Mutex<Vec<CancelReason>>,
     pub(crate) peers: parking_lot::Mutex<Vec<Peer>>,
+    /// What the next call of the method `meanwhile` does when it is first polled.
+    pub(crate) meanwhile: parking_lot::Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Lets the calls of the method `gate` go on.
     pub(crate) gate: Notify,
 }
@@ -99,6 +101,16 @@ impl Script {
             "gate" => {
                 self.gate.notified().await;
                 Reply::Result(raw(&json!("open")))
+            }
+            // Something that happens between the arrival of a call and its registration.
+            "meanwhile" => {
+                let happens = self.meanwhile.lock().take();
+                if let Some(happens) = happens {
+                    happens();
+                }
+                let reason = call.cancelled().await;
+                self.cancelled.lock().push(reason);
+                std::future::pending().await
             }
             "stubborn" => {
                 let reason = call.cancelled().await;
