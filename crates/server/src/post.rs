@@ -80,6 +80,8 @@ async fn initialize(
         };
         Arc::new(Session::new(core, &random::session_id(), NOT_STORED, record))
     };
+    // A server may take longer to start than a session lives without use.
+    let _in_use = session.use_now(core);
     let mut offered = Offered { core, session: &session, kept: false };
     let hello = Hello { peer: Peer::new(core, &session), params, revision };
     let result = match isolate::call(|| core.handler.initialize(hello))

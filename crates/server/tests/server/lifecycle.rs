@@ -209,6 +209,27 @@ async fn an_idle_session_ends_and_a_used_one_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_is_not_older_than_the_answer_that_names_it() {
+    let mut options = Options::default();
+    options.session_ttl = Duration::from_secs(10);
+    let server = Server::with(options);
+    let mut client = crate::client::Client {
+        endpoint: server.endpoint.clone(),
+        session: None,
+        next_id: 1,
+        principal: None,
+    };
+    let mut hello = crate::client::initialize("2025-11-25");
+    hello["params"]["pause"] = json!(30);
+    let answer = client.post(&hello).await;
+    client.session = Some(answer.headers["mcp-session-id"].to_str().unwrap().to_owned());
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    assert_eq!(client.call("echo", json!({})).await.status, 200);
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    assert_eq!(client.call("echo", json!({})).await.status, 404);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_drain_closes_what_can_come_back_and_waits_for_results() {
     let server = Server::new();
     let mut client = server.client("2025-11-25").await;
