@@ -240,7 +240,8 @@ impl Session {
 
     /// When the session ends for lack of use, if nothing happens: never while it is in use.
     pub(crate) fn idle_deadline(&self, core: &Core) -> Option<Millis> {
-        if self.active.load(Ordering::Relaxed) > 0 {
+        // Who sees that the last user left sees when.
+        if self.active.load(Ordering::Acquire) > 0 {
             return None;
         }
         let ttl = u64::try_from(core.options.session_ttl.as_millis()).unwrap_or(u64::MAX);
@@ -442,7 +443,7 @@ pub(crate) struct InUse {
 impl Drop for InUse {
     fn drop(&mut self) {
         self.session.last_used.store(self.core.now().0, Ordering::Relaxed);
-        self.session.active.fetch_sub(1, Ordering::Relaxed);
+        self.session.active.fetch_sub(1, Ordering::Release);
     }
 }
 
