@@ -192,11 +192,6 @@ impl Endpoint {
         service::answer(&self.core, request).await
     }
 
-    #[cfg(test)]
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.core
-    }
-
     /// What this endpoint counts.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {

@@ -130,7 +130,7 @@ impl Exchange {
             Phase::Quiet { .. } if self.core.options.response == ResponseMode::Json => return None,
             Phase::Quiet { replies, waiting, .. } => {
                 let outlet = if self.stored() {
-                    let session = (!self.session.stateless).then_some(&*self.session.id);
+                    let session = (!self.session.stateless).then_some(&*self.session);
                     let outlet = Outlet::new(
                         &self.core,
                         StreamKind::Call,

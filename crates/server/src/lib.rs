@@ -15,6 +15,7 @@ mod core;
 mod delete;
 mod endpoint;
 mod exchange;
+mod expiries;
 mod get;
 mod handler;
 mod isolate;

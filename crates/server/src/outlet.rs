@@ -1,6 +1,6 @@
 //! The writing end of one stream: a pure [`Writer`] with a store behind it.
 
-use crate::core::Core;
+use crate::{core::Core, session::Session};
 use bowline_proto::{
     cursor::StreamId,
     jsonrpc::RequestId,
@@ -42,6 +42,8 @@ pub(crate) struct Outlet {
     pub(crate) started: Millis,
     core: Arc<Core>,
     session: Option<Box<str>>,
+    /// Whether its session ended; never set where there is none.
+    ended: Arc<AtomicBool>,
     request_id: Option<RequestId>,
     state: Mutex<State>,
     opened: watch::Sender<Opened>,
@@ -74,7 +76,7 @@ impl Outlet {
         core: &Arc<Core>,
         kind: StreamKind,
         stream: StreamId,
-        session: Option<&str>,
+        session: Option<&Session>,
         request_id: Option<&RequestId>,
     ) -> Arc<Self> {
         Self::on(core, core.store.clone(), Opened::NotYet, kind, stream, session, request_id)
@@ -91,7 +93,7 @@ impl Outlet {
         opened: Opened,
         kind: StreamKind,
         stream: StreamId,
-        session: Option<&str>,
+        session: Option<&Session>,
         request_id: Option<&RequestId>,
     ) -> Arc<Self> {
         let config =
@@ -101,7 +103,8 @@ impl Outlet {
             kind,
             started: core.now(),
             core: core.clone(),
-            session: session.map(Into::into),
+            session: session.map(|session| session.id.clone()),
+            ended: session.map(Session::ended).unwrap_or_default(),
             request_id: request_id.cloned(),
             state: Mutex::new(State {
                 writer: Writer::new(config, FIRST_EPOCH),
@@ -385,7 +388,7 @@ impl Drop for Outlet {
             let ttl = u64::try_from(self.core.options.sealed_ttl.as_millis()).unwrap_or(u64::MAX);
             self.core.now().after(ttl)
         });
-        self.core.running.remove(self.stream, expires);
+        self.core.running.remove(self.stream, expires, &self.ended);
     }
 }
 

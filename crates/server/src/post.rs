@@ -82,6 +82,8 @@ async fn initialize(
         };
         Arc::new(Session::new(core, &random::session_id(), NOT_STORED, record))
     };
+    // A server may take longer to start than a session lives without use.
+    let _in_use = session.use_now(core);
     let mut offered = Offered { core, session: &session, kept: false };
     let hello = Hello { peer: Peer::new(core, &session), params, revision };
     let result = match isolate::call(|| core.handler.initialize(hello))
@@ -205,8 +207,8 @@ fn notified(core: &Arc<Core>, session: &Arc<Session>, notification: Notification
             let id = notification.params.as_ref().and_then(|params| params.member("requestId"));
             let id = id.and_then(|id| RequestId::from_json(id.as_str()).ok());
             // Unknown, finished and doubled cancels are no errors: they cross the answer on the way.
-            if let Some(call) = id.and_then(|id| session.call(&id)) {
-                call.cancel(CancelReason::Client);
+            if let Some(id) = id {
+                session.cancel_call(id, core.now());
             }
             return;
         }

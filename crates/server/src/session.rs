@@ -1,6 +1,6 @@
 //! What this backend holds of a session beside its record: running calls, open questions, the standalone stream.
 
-use crate::{Metrics, call::CallState, core::Core, outlet::Outlet};
+use crate::{CancelReason, Metrics, call::CallState, core::Core, outlet::Outlet};
 use bowline_proto::{
     cursor::{CursorCodec, RequestToken, RequestTokenCodec, Scope, StreamId},
     jsonrpc::{Raw, Reply, RequestId},
@@ -14,7 +14,7 @@ use std::{
     fmt,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
 use tokio::sync::{oneshot, watch};
@@ -44,7 +44,7 @@ pub(crate) struct Session {
     record: RwLock<(Version, Arc<SessionRecord>)>,
     /// Locked after the record or alone.
     unstored: Mutex<Unstored>,
-    calls: Mutex<HashMap<RequestId, Arc<CallState>>>,
+    calls: Mutex<Calls>,
     asks: Mutex<HashMap<Box<str>, oneshot::Sender<Reply>>>,
     next_ask: AtomicU64,
     standalone: OnceLock<Arc<Outlet>>,
@@ -55,7 +55,8 @@ pub(crate) struct Session {
     initialized: watch::Sender<bool>,
     /// The lists whose changes the server said it announces.
     lists: OnceLock<Vec<&'static str>>,
-    ended: AtomicBool,
+    /// Shared with the streams whose results wait for a client: nobody can fetch those any more.
+    ended: Arc<AtomicBool>,
     /// Where a binding is counted while it exists.
     counted: Option<Arc<Metrics>>,
 }
@@ -126,7 +127,7 @@ impl Session {
             last_used: AtomicU64::new(now),
             last_touch: AtomicU64::new(now),
             lists: OnceLock::new(),
-            ended: AtomicBool::new(false),
+            ended: Arc::default(),
             counted: None,
         }
     }
@@ -272,7 +273,8 @@ impl Session {
 
     /// When the session ends for lack of use, if nothing happens: never while it is in use.
     pub(crate) fn idle_deadline(&self, core: &Core) -> Option<Millis> {
-        if self.active.load(Ordering::Relaxed) > 0 {
+        // Who sees that the last user left sees when.
+        if self.active.load(Ordering::Acquire) > 0 {
             return None;
         }
         let ttl = u64::try_from(core.options.session_ttl.as_millis()).unwrap_or(u64::MAX);
@@ -290,11 +292,18 @@ impl Session {
 
     /// Marks the session as ended; `true` for the one who did it.
     pub(crate) fn end(&self) -> bool {
-        !self.ended.swap(true, Ordering::AcqRel)
+        let first = !self.ended.swap(true, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+        first
     }
 
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
+    }
+
+    /// Tells of the session's end without holding on to the session.
+    pub(crate) fn ended(&self) -> Arc<AtomicBool> {
+        self.ended.clone()
     }
 
     pub(crate) fn set_initialized(&self) {
@@ -312,34 +321,58 @@ impl Session {
     /// Whether a call of that id may run.
     pub(crate) fn check_call(&self, id: &RequestId, limit: usize) -> Result<(), AddCall> {
         let calls = self.calls.lock();
-        if calls.contains_key(id) {
+        if calls.running.contains_key(id) {
             Err(AddCall::Duplicate)
-        } else if calls.len() >= limit {
+        } else if calls.running.len() >= limit {
             Err(AddCall::TooMany)
         } else {
             Ok(())
         }
     }
 
-    /// Registers a running call, so that a cancel, a poll and the end of the session find it.
-    pub(crate) fn add_call(&self, call: &Arc<CallState>) {
-        self.calls.lock().entry(call.id().clone()).or_insert_with(|| call.clone());
+    /// Registers a running call, so that a cancel, a poll and the end of the session find it. Either of the last two that came
+    /// just before stops the call now.
+    pub(crate) fn add_call(&self, call: &Arc<CallState>) -> Result<(), AddCall> {
+        let mut calls = self.calls.lock();
+        // Checked already, but its twin may have come at the same moment.
+        if calls.running.contains_key(call.id()) {
+            return Err(AddCall::Duplicate);
+        }
+        calls.running.insert(call.id().clone(), call.clone());
+        let cancelled = calls.take_marker(call.id(), call.core.now());
+        drop(calls);
+        // Looked at after it was added: whoever ends the session meanwhile finds the call, or is seen here.
+        if self.has_ended() {
+            call.cancel(CancelReason::SessionEnded);
+        } else if cancelled {
+            call.cancel(CancelReason::Client);
+        }
+        Ok(())
     }
 
     pub(crate) fn remove_call(&self, call: &Arc<CallState>) {
         let mut calls = self.calls.lock();
-        if calls.get(call.id()).is_some_and(|held| Arc::ptr_eq(held, call)) {
-            calls.remove(call.id());
+        if calls.running.get(call.id()).is_some_and(|held| Arc::ptr_eq(held, call)) {
+            calls.running.remove(call.id());
         }
     }
 
-    pub(crate) fn call(&self, id: &RequestId) -> Option<Arc<CallState>> {
-        self.calls.lock().get(id).cloned()
+    /// Cancels a call because its client says so. A cancel that overtook its request on another connection leaves a marker
+    /// that the call meets (SEMANTICS 6).
+    pub(crate) fn cancel_call(&self, id: RequestId, now: Millis) {
+        let mut calls = self.calls.lock();
+        match calls.running.get(&id).cloned() {
+            Some(call) => {
+                drop(calls);
+                call.cancel(CancelReason::Client);
+            }
+            None => calls.mark(id, now),
+        }
     }
 
     /// Every running call, for the end of the session.
     pub(crate) fn take_calls(&self) -> Vec<Arc<CallState>> {
-        self.calls.lock().drain().map(|(_, call)| call).collect()
+        self.calls.lock().running.drain().map(|(_, call)| call).collect()
     }
 
     // --- requests of ours ---
@@ -375,11 +408,17 @@ impl Session {
 
     /// The session's standalone stream; made when it is first needed.
     pub(crate) fn standalone(&self, core: &Arc<Core>) -> &Arc<Outlet> {
-        self.standalone.get_or_init(|| {
-            let outlet = Outlet::new(core, StreamKind::Standalone, self.standalone_id, Some(&self.id), None);
+        let outlet = self.standalone.get_or_init(|| {
+            let outlet = Outlet::new(core, StreamKind::Standalone, self.standalone_id, Some(self), None);
             outlet.open();
             outlet
-        })
+        });
+        // Whoever ended the session meanwhile has not seen it. With the fence in `end` one of the two sees the other.
+        fence(Ordering::SeqCst);
+        if self.has_ended() {
+            outlet.seal(None);
+        }
+        outlet
     }
 
     pub(crate) fn standalone_if_made(&self) -> Option<&Arc<Outlet>> {
@@ -396,6 +435,34 @@ struct Unstored {
     changes: VecDeque<Change>,
     /// Whether a task brings them there.
     storing: bool,
+}
+
+/// The calls of a session, and cancels that came before theirs.
+#[derive(Default)]
+struct Calls {
+    running: HashMap<RequestId, Arc<CallState>>,
+    markers: VecDeque<(RequestId, Millis)>,
+}
+
+/// How long a cancel waits for its call, and how many do. One that waits is usually for a call that is over.
+const MARKER_MS: u64 = 2_000;
+const MARKERS: usize = 32;
+
+impl Calls {
+    fn mark(&mut self, id: RequestId, now: Millis) {
+        if self.markers.len() >= MARKERS {
+            self.markers.pop_front();
+        }
+        self.markers.push_back((id, now));
+    }
+
+    /// Takes a marker for `id` out; whether there was one.
+    fn take_marker(&mut self, id: &RequestId, now: Millis) -> bool {
+        // Nearly always empty: then nothing is compared.
+        self.markers.retain(|(_, at)| now.0.saturating_sub(at.0) < MARKER_MS);
+        let found = self.markers.iter().position(|(marked, _)| marked == id);
+        found.is_some_and(|at| self.markers.remove(at).is_some())
+    }
 }
 
 /// Why a call was not registered.
@@ -415,7 +482,7 @@ pub(crate) struct InUse {
 impl Drop for InUse {
     fn drop(&mut self) {
         self.session.last_used.store(self.core.now().0, Ordering::Relaxed);
-        self.session.active.fetch_sub(1, Ordering::Relaxed);
+        self.session.active.fetch_sub(1, Ordering::Release);
     }
 }
 

@@ -1,53 +1,26 @@
 //! The sessions that this backend serves, and their end.
 
-use crate::{Peer, call::CancelReason, core::Core, isolate, random, session::Session};
+use crate::{Peer, call::CancelReason, core::Core, expiries::Expiries, isolate, random, session::Session};
 use bowline_proto::legacy::Millis;
 use bowline_store::{CreateError, SessionLookup, SessionRecord, Version};
 use parking_lot::Mutex;
 use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, HashMap},
+    collections::HashMap,
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 const SHARDS: usize = 32;
 
-/// How many entries of sessions that are gone the order of expiry may hold beside as many as there are sessions.
-const SPARE: usize = 1_024;
-
 /// Sessions by id. The map's hash is keyed at random, so a look-up tells nothing about ids by its time.
 #[derive(Default)]
 pub(crate) struct Sessions {
     shards: [Mutex<HashMap<Box<str>, Arc<Session>>>; SHARDS],
     count: AtomicUsize,
-    expiry: Mutex<BinaryHeap<Reverse<Expiry>>>,
-}
-
-/// When a session has to be looked at again. Every session has one entry; that of a session which ended is thrown away in its turn,
-/// or when there are many.
-struct Expiry {
-    at: Millis,
-    session: Weak<Session>,
-}
-
-impl PartialEq for Expiry {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-impl Eq for Expiry {}
-impl PartialOrd for Expiry {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Expiry {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.at.cmp(&other.at)
-    }
+    /// When a session has to be looked at again. Every session has one entry.
+    expiries: Mutex<Expiries<Session>>,
 }
 
 /// What an id stands for.
@@ -83,7 +56,7 @@ impl Sessions {
 
     fn insert(&self, session: &Arc<Session>, expires: Millis) {
         self.shard(&session.id).lock().insert(session.id.clone(), session.clone());
-        self.expiry.lock().push(Reverse(Expiry { at: expires, session: Arc::downgrade(session) }));
+        self.expiries.lock().push(expires, session);
     }
 
     /// Takes a session out; `true` for the one who did.
@@ -91,33 +64,12 @@ impl Sessions {
         let removed = self.shard(&session.id).lock().remove(&session.id).is_some();
         if removed {
             self.unreserve();
-            self.sweep_expiry();
         }
         removed
     }
 
-    /// Clients that come and go within the time to live must not leave their entries behind: each holds the place of a session.
-    fn sweep_expiry(&self) {
-        let mut expiry = self.expiry.lock();
-        if expiry.len() > 2 * self.len() + SPARE {
-            expiry
-                .retain(|Reverse(entry)| entry.session.upgrade().is_some_and(|session| !session.has_ended()));
-        }
-    }
-
     pub(crate) fn all(&self) -> Vec<Arc<Session>> {
         self.shards.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect()
-    }
-
-    fn take_due(&self, now: Millis) -> Vec<Arc<Session>> {
-        let mut expiry = self.expiry.lock();
-        let mut due = Vec::new();
-        while expiry.peek().is_some_and(|Reverse(entry)| entry.at <= now) {
-            if let Some(session) = expiry.pop().and_then(|Reverse(entry)| entry.session.upgrade()) {
-                due.push(session);
-            }
-        }
-        due
     }
 }
 
@@ -196,7 +148,8 @@ pub(crate) async fn end(core: &Arc<Core>, session: &Arc<Session>, ending: Ending
 /// One round of housekeeping: sessions whose time is over end; the store learns which are in use.
 pub(crate) async fn expire(core: &Arc<Core>) {
     let now = core.now();
-    for session in core.sessions.take_due(now) {
+    let due = core.sessions.expiries.lock().take_due(now);
+    for session in due {
         if session.has_ended() {
             continue;
         }
@@ -207,10 +160,7 @@ pub(crate) async fn expire(core: &Arc<Core>) {
                 if session.touch_due(core) {
                     touch(core, &session).await;
                 }
-                core.sessions
-                    .expiry
-                    .lock()
-                    .push(Reverse(Expiry { at: next, session: Arc::downgrade(&session) }));
+                core.sessions.expiries.lock().push(next, &session);
             }
         }
     }
@@ -234,56 +184,3 @@ fn touch_at(core: &Core) -> Millis {
 
 /// A version for a session that is not in the store yet.
 pub(crate) const NOT_STORED: Version = Version(0);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{BoxFuture, Call, Endpoint, Hello, NoSession, RawHandler};
-    use bowline_proto::{
-        jsonrpc::{Notification, Raw, Reply},
-        revision::Revision,
-    };
-    use std::collections::BTreeSet;
-
-    struct Nothing;
-
-    impl RawHandler for Nothing {
-        fn initialize(&self, _: Hello) -> BoxFuture<'static, Result<Raw, NoSession>> {
-            Box::pin(std::future::ready(Ok(Raw::empty_object())))
-        }
-        fn call(&self, _: Call) -> BoxFuture<'static, Reply> {
-            Box::pin(std::future::ready(Reply::Result(Raw::empty_object())))
-        }
-        fn notified(&self, _: &Peer, _: Notification) {}
-        fn ended(&self, _: &Peer) {}
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn sessions_that_come_and_go_leave_little() {
-        let endpoint = Endpoint::builder(Arc::new(Nothing)).build();
-        let core = endpoint.core();
-        for n in 0..10_000 {
-            assert!(core.sessions.reserve(2));
-            let record = SessionRecord {
-                principal: None,
-                revision: Revision::NEWEST_LEGACY,
-                initialize: Raw::empty_object(),
-                initialized: false,
-                log_level: None,
-                subscriptions: BTreeSet::new(),
-                standalone: random::stream_id(),
-            };
-            let session = Arc::new(Session::new(core, &random::session_id(), NOT_STORED, record));
-            open(core, &session).await.unwrap();
-            if n > 0 {
-                end(core, &session, Ending::Deleted).await;
-            }
-        }
-        assert_eq!(core.sessions.len(), 1);
-        let entries = core.sessions.expiry.lock().len();
-        assert!(entries <= 2 + SPARE, "{entries}");
-        // The one that lives still has its entry.
-        tokio::time::sleep(core.options.session_ttl * 2).await;
-        assert_eq!(core.sessions.len(), 0);
-    }
-}

@@ -31,7 +31,7 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
         finish(call, Some(settle(call, outcome)));
         return Ok(());
     }
-    session.add_call(call);
+    session.add_call(call)?;
     core.metrics.calls.up();
     tokio::spawn(supervise(call.clone(), work));
     Ok(())
@@ -45,6 +45,8 @@ async fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) {
         () = watch_limits(&call) => None,
         outcome = &mut work => Some(settle(&call, outcome)),
     };
+    // Before it is answered: who has the answer may use the id again.
+    call.session.remove_call(&call);
     match (outcome, call.cancel_reason()) {
         (Some(reply), None) => finish(&call, Some(reply)),
         // It ended in the same moment; its result is better than the news that it ran out of time.
@@ -62,7 +64,6 @@ async fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) {
             }
         }
     }
-    call.session.remove_call(&call);
     core.metrics.calls.down();
 }
 

@@ -2,7 +2,10 @@
 
 use super::settings::Settings;
 use crate::logging::LogFormat;
-use bowline_gateway::child::{ChildSpec, StderrPolicy};
+use bowline_gateway::{
+    child::{ChildSpec, StderrPolicy},
+    stderr,
+};
 use serde_json::json;
 use std::{
     fmt::Write as _,
@@ -48,7 +51,7 @@ impl Announcement {
     pub(crate) fn say(&self, format: LogFormat) {
         match format {
             // All at once, so that no log line comes between. A stderr that is gone is nobody's loss.
-            LogFormat::Text => drop(anstream::stderr().write_all(self.text().as_bytes())),
+            LogFormat::Text => drop(stderr::writer().write_all(self.text().as_bytes())),
             LogFormat::Json => {
                 for warning in &self.warnings {
                     tracing::warn!("{warning}");

@@ -98,6 +98,11 @@ impl Served {
         .await;
     }
 
+    /// Waits for its end without reading what it says.
+    pub(crate) async fn code(mut self) -> Option<i32> {
+        self.process.wait().await.unwrap().code()
+    }
+
     /// Waits for its end.
     pub(crate) async fn end(mut self) -> Ended {
         soon("the end of the program", async {

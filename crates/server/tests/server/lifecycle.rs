@@ -3,6 +3,7 @@
 use crate::{client::Server, script::progress};
 use bowline_server::{CancelReason, Options, ResponseMode};
 use bowline_store::{MemoryLimits, MemoryStore};
+use futures_util::FutureExt as _;
 use serde_json::json;
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -41,6 +42,73 @@ async fn a_cancel_during_the_hold_ends_the_answer() {
     let mut answer = client.call("stubborn", json!({})).await;
     assert_eq!(cancelled.await.unwrap(), 202);
     assert_eq!(answer.event().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_id_is_free_as_soon_as_the_answer_ends() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let mut answer = client.call("stubborn", json!({})).await;
+    let cancel =
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } });
+    client.post(&cancel).await;
+    answer.events().await;
+    // The handler that was cancelled is still in its grace.
+    assert_eq!(server.endpoint.metrics().calls.get(), 1);
+    client.next_id = 1;
+    assert_eq!(client.call("count", json!({ "then": 0.5 })).await.json().await["result"]["counted"], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_that_overtakes_its_request_meets_it() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let cancel = |id: u64| json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
+    assert_eq!(client.post(&cancel(2)).await.status, 202);
+    let mut answer = client.call("stubborn", json!({})).await;
+    assert_eq!(answer.event().await, None);
+    assert_eq!(*server.script.cancelled.lock(), [CancelReason::Client]);
+    // One that is for a call of long ago does not meet another one.
+    client.post(&cancel(3)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let answer = client.call("count", json!({ "then": 0.5 })).await;
+    assert_eq!(answer.json().await["result"]["counted"], 0);
+    // Markers are bounded: the oldest give way.
+    for id in 100..1_100 {
+        client.post(&cancel(id)).await;
+    }
+    client.next_id = 99;
+    let answer = client.call("count", json!({ "then": 0.5 })).await;
+    assert_eq!(answer.json().await["result"]["counted"], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_arrives_while_its_session_ends_ends_with_it() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let deleter = client.clone();
+    *server.script.meanwhile.lock() = Some(Box::new(move || {
+        assert_eq!(deleter.delete().now_or_never().expect("the store answers at once").status, 204);
+    }));
+    let mut answer = client.call("meanwhile", json!({})).await;
+    assert_eq!(answer.event().await, None);
+    assert_eq!(*server.script.cancelled.lock(), [CancelReason::SessionEnded]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_calls_with_one_id_at_the_same_moment_one_runs() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let mut twin = client.clone();
+    *server.script.meanwhile.lock() = Some(Box::new(move || {
+        assert!(twin.call("stubborn", json!({})).now_or_never().is_none());
+    }));
+    assert_eq!(client.call("meanwhile", json!({})).await.status, 400);
+    let cancel =
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } });
+    client.post(&cancel).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(server.endpoint.metrics().calls.get(), 0, "nothing runs that nobody can cancel");
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,6 +213,27 @@ async fn an_idle_session_ends_and_a_used_one_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_is_not_older_than_the_answer_that_names_it() {
+    let mut options = Options::default();
+    options.session_ttl = Duration::from_secs(10);
+    let server = Server::with(options);
+    let mut client = crate::client::Client {
+        endpoint: server.endpoint.clone(),
+        session: None,
+        next_id: 1,
+        principal: None,
+    };
+    let mut hello = crate::client::initialize("2025-11-25");
+    hello["params"]["pause"] = json!(30);
+    let answer = client.post(&hello).await;
+    client.session = Some(answer.headers["mcp-session-id"].to_str().unwrap().to_owned());
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    assert_eq!(client.call("echo", json!({})).await.status, 200);
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    assert_eq!(client.call("echo", json!({})).await.status, 404);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_drain_closes_what_can_come_back_and_waits_for_results() {
     let server = Server::new();
     let mut client = server.client("2025-11-25").await;
@@ -174,6 +263,23 @@ async fn a_drain_closes_what_can_come_back_and_waits_for_results() {
     assert_eq!(messages[0]["result"]["counted"], 0);
     drained.await.unwrap();
     assert!((Instant::now() - began).as_secs() < 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_does_not_wait_for_results_of_sessions_that_ended() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let mut call = client.call("count", json!({ "then": 8 })).await;
+    call.event().await;
+    drop(call);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let endpoint = server.endpoint.clone();
+    let drained = tokio::spawn(async move { endpoint.drain(Duration::from_secs(30)).await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!drained.is_finished(), "a result waits for its client");
+    assert_eq!(client.delete().await.status, 204);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(drained.is_finished(), "nobody can come for it any more");
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,6 +25,8 @@ pub(crate) struct Script {
     pub(crate) peers: parking_lot::Mutex<Vec<Peer>>,
     /// The calls of the method `keep`, which are over.
     pub(crate) kept: parking_lot::Mutex<Vec<Call>>,
+    /// What the next call of the method `meanwhile` does when it is first polled.
+    pub(crate) meanwhile: parking_lot::Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Lets the calls of the method `gate` go on.
     pub(crate) gate: Notify,
 }
@@ -107,6 +109,16 @@ impl Script {
             "gate" => {
                 self.gate.notified().await;
                 Reply::Result(raw(&json!("open")))
+            }
+            // Something that happens between the arrival of a call and its registration.
+            "meanwhile" => {
+                let happens = self.meanwhile.lock().take();
+                if let Some(happens) = happens {
+                    happens();
+                }
+                let reason = call.cancelled().await;
+                self.cancelled.lock().push(reason);
+                std::future::pending().await
             }
             "stubborn" => {
                 let reason = call.cancelled().await;
