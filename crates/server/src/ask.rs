@@ -3,7 +3,7 @@
 use crate::{Call, call::CallState, core::Core, session::Session};
 use bowline_proto::{
     cursor::StreamId,
-    jsonrpc::{ErrorObject, Raw, Reply, Request, RequestId},
+    jsonrpc::{ErrorObject, Notification, Raw, Reply, Request, RequestId},
     projection::project_request,
 };
 use bowline_store::EventClass;
@@ -146,6 +146,12 @@ async fn ask(
         reply = receiver => reply.unwrap_or_else(|_| ended()),
         () = timed_out => {
             core.metrics.asks_timed_out.up();
+            let params = Raw::from_value(&serde_json::json!({ "requestId": request.id, "reason": "timeout" })).ok();
+            let cancel = Notification::new("notifications/cancelled", params).to_bytes();
+            match &on {
+                On::Call(call) => drop(call.say(cancel, EventClass::Droppable, None)),
+                On::Standalone => drop(outlet.push(cancel, EventClass::Droppable, None)),
+            }
             ErrorObject::internal("timeout", format!("the client did not answer {method} in time")).into()
         }
         () = cancelled => ErrorObject::internal("cancelled", format!("the call that asked {method} was cancelled")).into(),

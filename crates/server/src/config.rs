@@ -51,6 +51,11 @@ pub struct Options {
     pub sealed_ttl: Duration,
     /// How many sessions there may be. Default 10,000; the next `initialize` gets 503.
     pub max_sessions: usize,
+    /// How large the parameters of `initialize` may be, which are kept with the session. Default 64 KiB.
+    pub max_initialize_bytes: usize,
+    /// How many bytes of results of one session may wait for their client. Default 64 MiB; above it its oldest results go first, and a
+    /// poll for one of those is told so.
+    pub max_session_bytes: u64,
     /// How many calls of one session may run. Default 64; the next one gets 429.
     pub max_calls_per_session: usize,
     /// How many connections may be held to read streams. Default 8,000. Above it a primed stream is parked as soon as its connection
@@ -86,6 +91,8 @@ impl Default for Options {
             initialized_wait: Duration::from_secs(5),
             sealed_ttl: Duration::from_secs(120),
             max_sessions: 10_000,
+            max_initialize_bytes: 64 * 1024,
+            max_session_bytes: 64 * 1024 * 1024,
             max_calls_per_session: 64,
             max_held_streams: 8_000,
             max_stream_events: 1_000,

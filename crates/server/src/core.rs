@@ -5,7 +5,7 @@ use crate::{
     sessions::Sessions,
 };
 use bowline_proto::{
-    cursor::Keyring,
+    cursor::{Keyring, StreamId},
     http::{Policy, SessionMode},
     legacy::Millis,
 };
@@ -94,9 +94,24 @@ impl Core {
         matches!(self.policy.mode, SessionMode::Stateless { resumable: true, .. })
     }
 
+    /// Drops a stream: now where the store answers at once, else soon.
+    pub(crate) fn remove_stream(self: &Arc<Self>, stream: StreamId) {
+        if self.store.remove(stream).now().is_some() {
+            return;
+        }
+        let core = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = core.store.remove(stream).await {
+                tracing::warn!(?stream, %error, "a stream could not be dropped");
+            }
+        });
+    }
+
     /// Whether no call runs and no result waits for its client.
     pub(crate) fn is_idle(&self) -> bool {
-        self.metrics.calls.get() == 0 && self.running.is_idle(self.now())
+        self.metrics.calls.get() == 0
+            && self.metrics.handshakes.get() == 0
+            && self.running.is_idle(self.now())
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -100,6 +100,9 @@ impl Exchange {
                 *waiting = waiting.saturating_sub(1);
                 if *waiting == 0 {
                     outlet.seal(response);
+                    if self.stored() {
+                        self.session.keep_result(&self.core, outlet);
+                    }
                 } else if let Some((id, response)) = response {
                     let limit = self.core.options.max_event_bytes;
                     let response =

@@ -25,6 +25,7 @@ mod outlet;
 mod peer;
 mod post;
 mod random;
+mod results;
 mod running;
 mod service;
 mod session;

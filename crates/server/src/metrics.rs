@@ -56,6 +56,8 @@ metrics! {
     refused: counter,
     /// Requests without credentials that count here.
     unauthorized: counter,
+    /// Clients that are being introduced (`initialize`).
+    handshakes: gauge,
     /// Sessions that live.
     sessions: gauge,
     /// Sessions that were refused because there are too many.
@@ -78,6 +80,8 @@ metrics! {
     panics: counter,
     /// Results whose client was gone before it could know how to ask for them.
     results_unclaimed: counter,
+    /// Results that were dropped because their session had too many.
+    results_evicted: counter,
     /// Connections that read a stream.
     streams_open: gauge,
     /// Connections that found more of them held than may be, and were parked at once where that is possible.

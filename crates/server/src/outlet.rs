@@ -55,6 +55,7 @@ pub(crate) struct Outlet {
     wishes_done: AtomicU64,
     /// Questions on this stream that wait for their answer.
     asking: AtomicUsize,
+    said: AtomicU64,
     /// Whether a client has everything that there is to have.
     fetched: AtomicBool,
 }
@@ -119,6 +120,7 @@ impl Outlet {
             close_wishes: watch::Sender::new(0),
             wishes_done: AtomicU64::new(0),
             asking: AtomicUsize::new(0),
+            said: AtomicU64::new(0),
             fetched: AtomicBool::new(false),
         })
     }
@@ -131,6 +133,7 @@ impl Outlet {
 
     /// Says something. Returns whether it will be in the stream.
     pub(crate) fn push(self: &Arc<Self>, payload: Bytes, class: EventClass, coalesce: Option<Bytes>) -> bool {
+        self.note_size(payload.len());
         let pushed = {
             let mut state = self.state.lock();
             let pushed = state.writer.push(payload, class == EventClass::Droppable, coalesce);
@@ -156,10 +159,20 @@ impl Outlet {
         if last.is_none() {
             self.set_fetched();
         }
+        self.note_size(last.as_ref().map_or(0, |(_, payload)| payload.len()));
         if self.state.lock().writer.seal(last) == Pushed::TooLarge {
             self.core.metrics.events_too_large.up();
         }
         self.pump();
+    }
+
+    /// How many bytes were said on the stream.
+    pub(crate) fn said(&self) -> u64 {
+        self.said.load(Ordering::Relaxed)
+    }
+
+    fn note_size(&self, bytes: usize) {
+        self.said.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Waits until it is known where the stream lives.

@@ -23,7 +23,8 @@ use bowline_proto::{
         route_post, session_not_found,
     },
     jsonrpc::{
-        self as rpc, ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, parse,
+        self as rpc, ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, code,
+        parse,
     },
     projection::{project_result, strip_stateless},
 };
@@ -61,6 +62,14 @@ async fn initialize(
         return Err(Refusal::unavailable("draining", 1, Some(id)));
     }
     let params = request.params.unwrap_or_else(Raw::empty_object);
+    let limit = core.options.max_initialize_bytes;
+    if params.as_str().len() > limit {
+        let text =
+            format!("The parameters of initialize are kept with the session and may have {limit} bytes");
+        return Ok(json(core, Reply::from(ErrorObject::new(code::INVALID_PARAMS, text)).to_bytes(&id)));
+    }
+    let params = params.detached();
+    let _handshake = Handshake::new(core);
     let stateless = core.is_stateless();
     let session = if stateless {
         Arc::new(
@@ -126,6 +135,22 @@ fn refuse_session(core: &Core, error: &CreateError, id: RequestId) -> Refusal {
     match error {
         CreateError::Full { .. } => Refusal::unavailable("too_many_sessions", 5, Some(id)),
         _ => Refusal::unavailable("store_unavailable", 1, Some(id)),
+    }
+}
+
+/// A handshake is under way while this exists: a drain waits for it.
+struct Handshake<'a>(&'a Core);
+
+impl<'a> Handshake<'a> {
+    fn new(core: &'a Core) -> Self {
+        core.metrics.handshakes.up();
+        Self(core)
+    }
+}
+
+impl Drop for Handshake<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.handshakes.down();
     }
 }
 

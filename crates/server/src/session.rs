@@ -1,6 +1,6 @@
 //! What this backend holds of a session beside its record: running calls, open questions, the standalone stream.
 
-use crate::{CancelReason, Metrics, call::CallState, core::Core, outlet::Outlet};
+use crate::{CancelReason, Metrics, call::CallState, core::Core, outlet::Outlet, results::Results};
 use bowline_proto::{
     cursor::{CursorCodec, RequestToken, RequestTokenCodec, Scope, StreamId},
     jsonrpc::{Raw, Reply, RequestId},
@@ -46,6 +46,7 @@ pub(crate) struct Session {
     unstored: Mutex<Unstored>,
     calls: Mutex<Calls>,
     asks: Mutex<HashMap<Box<str>, oneshot::Sender<Reply>>>,
+    results: Mutex<Results>,
     next_ask: AtomicU64,
     standalone: OnceLock<Arc<Outlet>>,
     /// Requests being answered and connections reading streams: what keeps the session alive.
@@ -121,6 +122,7 @@ impl Session {
             id,
             calls: Mutex::default(),
             asks: Mutex::default(),
+            results: Mutex::default(),
             next_ask: AtomicU64::new(1),
             standalone: OnceLock::new(),
             active: AtomicUsize::new(0),
@@ -318,25 +320,15 @@ impl Session {
 
     // --- calls ---
 
-    /// Whether a call of that id may run.
-    pub(crate) fn check_call(&self, id: &RequestId, limit: usize) -> Result<(), AddCall> {
-        let calls = self.calls.lock();
-        if calls.running.contains_key(id) {
-            Err(AddCall::Duplicate)
-        } else if calls.running.len() >= limit {
-            Err(AddCall::TooMany)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Registers a running call, so that a cancel, a poll and the end of the session find it. Either of the last two that came
-    /// just before stops the call now.
-    pub(crate) fn add_call(&self, call: &Arc<CallState>) -> Result<(), AddCall> {
+    /// Registers a call before it runs, so that a cancel, a poll and the end of the session find it. Either of the first and the
+    /// last that came just before stops it now.
+    pub(crate) fn add_call(&self, call: &Arc<CallState>, limit: usize) -> Result<(), AddCall> {
         let mut calls = self.calls.lock();
-        // Checked already, but its twin may have come at the same moment.
         if calls.running.contains_key(call.id()) {
             return Err(AddCall::Duplicate);
+        }
+        if calls.running.len() >= limit {
+            return Err(AddCall::TooMany);
         }
         calls.running.insert(call.id().clone(), call.clone());
         let cancelled = calls.take_marker(call.id(), call.core.now());
@@ -373,6 +365,21 @@ impl Session {
     /// Every running call, for the end of the session.
     pub(crate) fn take_calls(&self) -> Vec<Arc<CallState>> {
         self.calls.lock().running.drain().map(|(_, call)| call).collect()
+    }
+
+    /// Takes note of a result that waits for its client; the session's oldest ones go where it has too many.
+    pub(crate) fn keep_result(&self, core: &Arc<Core>, outlet: &Outlet) {
+        if self.stateless {
+            return;
+        }
+        let now = core.now();
+        let ttl = u64::try_from(core.options.sealed_ttl.as_millis()).unwrap_or(u64::MAX);
+        let limit = core.options.max_session_bytes;
+        let gone = self.results.lock().keep(outlet.stream, outlet.said(), now, now.after(ttl), limit);
+        for stream in gone {
+            core.metrics.results_evicted.up();
+            core.remove_stream(stream);
+        }
     }
 
     // --- requests of ours ---

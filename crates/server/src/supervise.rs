@@ -24,14 +24,14 @@ use std::{
 pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
     let core = call.core.clone();
     let session = call.session.clone();
-    session.check_call(call.id(), core.options.max_calls_per_session)?;
+    session.add_call(call, core.options.max_calls_per_session)?;
     let mut work = isolate::call(|| core.handler.call(Call(call.clone())));
-    // Most handlers end here, without a task and without being registered anywhere.
+    // Most handlers end here, without a task.
     if let Poll::Ready(outcome) = Pin::new(&mut work).poll(&mut Context::from_waker(Waker::noop())) {
+        session.remove_call(call);
         finish(call, Some(settle(call, outcome)));
         return Ok(());
     }
-    session.add_call(call)?;
     core.metrics.calls.up();
     tokio::spawn(supervise(call.clone(), work));
     Ok(())

@@ -66,7 +66,9 @@ async fn a_question_that_is_not_answered_ends() {
     let server = Server::with(options);
     let mut client = server.client("2025-11-25").await;
     let messages = client.call("ask", json!({})).await.messages().await;
-    assert_eq!(messages[1]["error"]["data"]["reason"], "timeout");
+    assert_eq!(messages[1]["method"], "notifications/cancelled");
+    assert_eq!(messages[1]["params"]["requestId"], messages[0]["id"]);
+    assert_eq!(messages[2]["error"]["data"]["reason"], "timeout");
     assert_eq!(server.endpoint.metrics().asks_timed_out.get(), 1);
 }
 

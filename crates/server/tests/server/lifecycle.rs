@@ -101,9 +101,11 @@ async fn of_two_calls_with_one_id_at_the_same_moment_one_runs() {
     let mut client = server.client("2025-11-25").await;
     let mut twin = client.clone();
     *server.script.meanwhile.lock() = Some(Box::new(move || {
-        assert!(twin.call("stubborn", json!({})).now_or_never().is_none());
+        let refused = twin.call("stubborn", json!({})).now_or_never().expect("refused at once");
+        assert_eq!(refused.status, 400);
     }));
-    assert_eq!(client.call("meanwhile", json!({})).await.status, 400);
+    assert_eq!(client.call("meanwhile", json!({})).await.status, 200);
+    assert_eq!(server.script.calls.load(Ordering::SeqCst), 1, "its twin was not asked");
     let cancel =
         json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } });
     client.post(&cancel).await;
@@ -410,4 +412,18 @@ async fn a_standalone_stream_that_the_store_has_no_room_for_is_read_again_and_ag
         assert_eq!(progress, Some(n));
         older = newer;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_waits_for_a_client_that_is_being_introduced() {
+    let server = Server::new();
+    let client = crate::client::Client { session: None, ..server.client("2025-11-25").await };
+    let mut hello = crate::client::initialize("2025-11-25");
+    hello["params"]["pause"] = json!(5);
+    let hello = tokio::spawn(async move { client.post(&hello).await.status });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let began = Instant::now();
+    server.endpoint.drain(Duration::from_secs(30)).await;
+    assert_eq!((Instant::now() - began).as_secs(), 4);
+    assert_eq!(hello.await.unwrap(), 200);
 }

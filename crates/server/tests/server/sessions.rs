@@ -401,3 +401,16 @@ async fn changes_at_the_same_moment_all_reach_the_record() {
         (uris.iter().map(|uri| (*uri).to_owned()).collect(), Some("error".into()))
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_client_says_of_itself_is_bounded() {
+    let server = Server::new();
+    let client = Client { session: None, ..server.client("2025-11-25").await };
+    let mut hello = initialize("2025-11-25");
+    hello["params"]["clientInfo"] = json!("x".repeat(70_000));
+    let answer = client.post(&hello).await;
+    assert!(!answer.headers.contains_key("mcp-session-id"));
+    assert_eq!(answer.json().await["error"]["code"], -32602);
+    assert_eq!(server.endpoint.metrics().sessions.get(), 1);
+    assert_eq!(server.endpoint.metrics().handshakes.get(), 0);
+}
