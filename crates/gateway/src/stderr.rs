@@ -55,6 +55,12 @@ impl Write for Writer {
     }
 }
 
+/// The time of the thread that writes: no runtime's, and a paused clock must not hold it.
+#[allow(clippy::disallowed_methods, reason = "a blocking write on a thread takes real time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
 #[derive(Debug)]
 struct Queue {
     most: usize,
@@ -100,7 +106,7 @@ impl Queue {
     }
 
     fn flush(&self, patience: Duration) {
-        let until = Instant::now() + patience;
+        let until = now() + patience;
         let mut state = self.state.lock();
         while !state.is_empty() {
             if self.emptied.wait_until(&mut state, until).timed_out() {
@@ -124,7 +130,7 @@ impl Queue {
                 continue;
             };
             state.bytes = state.bytes.saturating_sub(piece.len());
-            state.writing = Some(Instant::now());
+            state.writing = Some(now());
             drop(state);
             // A stderr that is gone is nobody's loss.
             let _ = sink.write_all(&piece);
@@ -153,14 +159,14 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
     use super::*;
 
     /// A reader that takes one piece each time it is told to, and all once it is told no more.
     struct Slow {
         may: Receiver<()>,
-        got: Sender<String>,
+        got: SyncSender<String>,
     }
 
     impl Write for Slow {
@@ -177,8 +183,8 @@ mod tests {
 
     #[test]
     fn a_reader_that_takes_nothing_holds_nobody_up_and_learns_what_it_missed() {
-        let (allow, may) = channel();
-        let (got, said) = channel();
+        let (allow, may) = sync_channel(100);
+        let (got, said) = sync_channel(100);
         let queue = Queue::start(Slow { may, got }, 40);
         for n in 0..1000 {
             queue.push(format!("line {n:04}\n").as_bytes());
@@ -196,8 +202,8 @@ mod tests {
 
     #[test]
     fn only_a_reader_that_reads_is_waited_for() {
-        let (allow, may) = channel();
-        let (got, said) = channel();
+        let (allow, may) = sync_channel(100);
+        let (got, said) = sync_channel(100);
         let queue = Queue::start(Slow { may, got }, 20);
         assert!(!queue.is_crowded());
         queue.push(b"first 8 ");
