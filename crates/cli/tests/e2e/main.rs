@@ -1,7 +1,20 @@
-//! The built program from the outside: what it prints, serves and returns.
-#![allow(clippy::unwrap_used)] // helpers of tests are tests
+//! The built program from the outside: what it prints, serves and returns, and what SEMANTICS promises, row by row, over
+//! real sockets and in front of real processes.
 
 mod demo;
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bodies;
+mod checks;
+mod clients;
+mod common;
+mod connections;
+mod cursors;
+mod drain;
+mod faults;
+mod lifecycle;
 mod serve;
+mod sessions;
+mod streams;
 mod support;
 mod usage;
