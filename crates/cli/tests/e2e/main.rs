@@ -1,7 +1,6 @@
 //! The built program from the outside: what it prints, serves and returns, and what SEMANTICS promises, row by row, over
 //! real sockets and in front of real processes.
 
-mod demo;
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bodies;
@@ -10,6 +9,7 @@ mod clients;
 mod common;
 mod connections;
 mod cursors;
+mod demo;
 mod drain;
 mod faults;
 mod lifecycle;
