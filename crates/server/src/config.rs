@@ -1,5 +1,6 @@
 //! What an endpoint can be told.
 
+use crate::Rate;
 use bowline_proto::legacy::RetryPolicy;
 use std::time::Duration;
 
@@ -51,6 +52,14 @@ pub struct Options {
     pub sealed_ttl: Duration,
     /// How many sessions there may be. Default 10,000; the next `initialize` gets 503.
     pub max_sessions: usize,
+    /// How many sessions one client may have: a principal, or where nobody authenticates, an address. Default `None`: a tenth of
+    /// `max_sessions`, and for clients of this machine, among which may be a proxy, no bound of their own. The next `initialize` gets 429.
+    pub max_sessions_per_client: Option<usize>,
+    /// How many requests a client may send in a time. Default `None`: any number; else the next one gets 429.
+    pub rate: Option<Rate>,
+    /// How many requests of a client may be answered at a time, streams that it reads included. Default `None`: any number; else the
+    /// next one gets 429.
+    pub max_concurrent_per_client: Option<usize>,
     /// How many calls of one session may run. Default 64; the next one gets 429.
     pub max_calls_per_session: usize,
     /// How many events a stream may hold. Default 1,000.
@@ -83,6 +92,9 @@ impl Default for Options {
             initialized_wait: Duration::from_secs(5),
             sealed_ttl: Duration::from_secs(120),
             max_sessions: 10_000,
+            max_sessions_per_client: None,
+            rate: None,
+            max_concurrent_per_client: None,
             max_calls_per_session: 64,
             max_stream_events: 1_000,
             max_stream_bytes: 32 * 1024 * 1024,

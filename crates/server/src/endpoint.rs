@@ -1,10 +1,11 @@
 //! An MCP endpoint: a [`tower_service::Service`] over [`http`] types, and its life.
 
 use crate::{
-    Authenticator, CancelReason, Metrics, RawHandler,
+    Admin, Authenticator, CancelReason, Metrics, RawHandler,
     body::Body,
     config::Options,
     core::{Config, Core, Drain},
+    probes::OnEndpoint,
     random, service, sessions,
     sessions::Ending,
 };
@@ -42,6 +43,7 @@ pub struct EndpointBuilder {
     loopback: bool,
     trust_proxy: bool,
     authenticator: Option<Arc<dyn Authenticator>>,
+    probes: OnEndpoint,
 }
 
 impl EndpointBuilder {
@@ -103,7 +105,8 @@ impl EndpointBuilder {
     }
 
     /// Whether whoever connects is a proxy of ours. Then the last entry of `X-Forwarded-Host`, where there is one, stands for
-    /// `Host`: the nearest proxy wrote it, while those before it may be the client's. Default `false`.
+    /// `Host`: the nearest proxy wrote it, while those before it may be the client's. In the same way the last entry of `X-Forwarded-For`, else
+    /// of `Forwarded`, is the address that limits and logs go by. Default `false`.
     #[must_use]
     pub const fn trust_proxy(mut self, trust_proxy: bool) -> Self {
         self.trust_proxy = trust_proxy;
@@ -114,6 +117,21 @@ impl EndpointBuilder {
     #[must_use]
     pub fn authenticator(mut self, authenticator: Arc<dyn Authenticator>) -> Self {
         self.authenticator = Some(authenticator);
+        self
+    }
+
+    /// Whether `/healthz` and `/readyz` are answered here too. Default `true`.
+    #[must_use]
+    pub const fn health(mut self, served: bool) -> Self {
+        self.probes.health = served;
+        self
+    }
+
+    /// Whether `/metrics` is answered here too: to who is allowed to call, from this machine and not through a proxy. Default `false`;
+    /// [`Endpoint::admin`] answers anybody.
+    #[must_use]
+    pub const fn metrics_page(mut self, served: bool) -> Self {
+        self.probes.metrics = served;
         self
     }
 
@@ -138,6 +156,7 @@ impl EndpointBuilder {
             options: self.options,
             keyring,
             authenticator: self.authenticator,
+            probes: self.probes,
         });
         tokio::spawn(housekeeping(Arc::downgrade(&core)));
         Endpoint { core }
@@ -182,6 +201,7 @@ impl Endpoint {
             loopback: true,
             trust_proxy: false,
             authenticator: None,
+            probes: OnEndpoint { health: true, metrics: false },
         }
     }
 
@@ -196,6 +216,12 @@ impl Endpoint {
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.core.metrics
+    }
+
+    /// Health and metrics for a listener of their own.
+    #[must_use]
+    pub fn admin(&self) -> Admin {
+        Admin::new(self.core.clone())
     }
 
     /// Starts to leave: `/readyz` says so, new sessions are refused, connections that can come back are told when and closed.
@@ -263,12 +289,13 @@ where
 async fn housekeeping(core: Weak<Core>) {
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
+    for round in 0_usize.. {
         tick.tick().await;
         let Some(core) = core.upgrade() else { return };
         sessions::expire(&core).await;
         core.metrics.results_unclaimed.add(core.running.expire(core.now()));
         core.store.housekeep(SWEEP);
         core.ephemeral.housekeep(SWEEP);
+        core.clients.sweep(round);
     }
 }

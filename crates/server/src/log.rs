@@ -53,7 +53,7 @@ impl Asked {
     /// Writes the line of a request whose answer begins.
     pub(crate) fn answered<B>(self, head: &Parts, response: &Response<B>) {
         let Some((at, remote)) = self.0 else { return };
-        let session = head.headers.get(MCP_SESSION_ID).or_else(|| response.headers().get(MCP_SESSION_ID));
+        let session = head.headers.get(&MCP_SESSION_ID).or_else(|| response.headers().get(&MCP_SESSION_ID));
         let session = Maybe(session.map(Short::of));
         let method = match head.method.as_str() {
             known @ ("GET" | "POST" | "DELETE" | "OPTIONS" | "HEAD") => known,

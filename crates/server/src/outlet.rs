@@ -1,6 +1,6 @@
 //! The writing end of one stream: a pure [`Writer`] with a store behind it.
 
-use crate::core::Core;
+use crate::{core::Core, log::Short};
 use bowline_proto::{
     cursor::StreamId,
     jsonrpc::RequestId,
@@ -121,7 +121,7 @@ impl Outlet {
         let pushed = self.state.lock().writer.push(payload, class == EventClass::Droppable, coalesce);
         match pushed {
             Pushed::Queued => {}
-            Pushed::Coalesced => self.core.metrics.events_dropped.up(),
+            Pushed::Coalesced => self.core.metrics.events_coalesced.up(),
             Pushed::Dropped => {
                 self.core.metrics.events_dropped.up();
                 return false;
@@ -139,6 +139,9 @@ impl Outlet {
 
     /// Says the last thing, or nothing more. A response that is too large becomes an error that says so.
     pub(crate) fn seal(self: &Arc<Self>, last: Option<(&RequestId, Bytes)>) {
+        if self.kind == StreamKind::Call {
+            self.core.metrics.streams_sealed.up();
+        }
         if last.is_none() {
             self.set_fetched();
         }
@@ -328,7 +331,7 @@ impl Outlet {
             Directive::Continue => Next::Go,
             Directive::Retry => Next::Pause,
             Directive::Stop(reason) => {
-                tracing::warn!(stream = ?self.stream, ?reason, "a stream cannot be written any more");
+                tracing::warn!(stream = %Short::stream(self.stream), ?reason, "a stream cannot be written any more");
                 Next::Go
             }
         }

@@ -1,6 +1,6 @@
 //! What this backend holds of a session beside its record: running calls, open questions, the standalone stream.
 
-use crate::{Metrics, call::CallState, core::Core, outlet::Outlet};
+use crate::{Metrics, call::CallState, clients::SessionPlace, core::Core, outlet::Outlet};
 use bowline_proto::{
     cursor::{CursorCodec, RequestToken, RequestTokenCodec, Scope, StreamId},
     jsonrpc::{Raw, Reply, RequestId},
@@ -48,6 +48,8 @@ pub(crate) struct Session {
     /// The lists whose changes the server said it announces.
     lists: OnceLock<Vec<&'static str>>,
     ended: AtomicBool,
+    /// Its place among the sessions of its client, until it ends.
+    place: Mutex<Option<SessionPlace>>,
     /// Where a binding is counted while it exists.
     counted: Option<Arc<Metrics>>,
 }
@@ -118,6 +120,7 @@ impl Session {
             last_touch: AtomicU64::new(now),
             lists: OnceLock::new(),
             ended: AtomicBool::new(false),
+            place: Mutex::default(),
             counted: None,
         }
     }
@@ -255,9 +258,18 @@ impl Session {
             && self.last_touch.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
+    /// Notes the place that the session takes among those of its client.
+    pub(crate) fn set_place(&self, place: Option<SessionPlace>) {
+        *self.place.lock() = place;
+    }
+
     /// Marks the session as ended; `true` for the one who did it.
     pub(crate) fn end(&self) -> bool {
-        !self.ended.swap(true, Ordering::AcqRel)
+        let first = !self.ended.swap(true, Ordering::AcqRel);
+        if first {
+            drop(self.place.lock().take());
+        }
+        first
     }
 
     pub(crate) fn has_ended(&self) -> bool {

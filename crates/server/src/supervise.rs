@@ -4,6 +4,7 @@ use crate::{
     Call,
     call::{CallState, CancelReason},
     isolate::{self, Isolated, Panicked},
+    log,
     session::AddCall,
 };
 use bowline_proto::{
@@ -50,7 +51,7 @@ async fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) {
         // The caller is answered now; the handler may still put things in order.
         let reason = call.cancelled().await;
         core.metrics.calls_cancelled.up();
-        tracing::debug!(session = %call.session, ?reason, "a call was cancelled");
+        log::cancelled(&call, reason);
         finish(&call, said_to_caller(&call, reason));
         let _ = tokio::time::timeout(core.options.cancel_grace, &mut work).await;
     } else {
@@ -118,6 +119,17 @@ fn said_to_caller(call: &CallState, reason: CancelReason) -> Option<Reply> {
 fn finish(call: &Arc<CallState>, reply: Option<Reply>) {
     if let Some(Reply::Result(_)) = &reply {
         call.session.observe(&call.core, call.request_method(), call.request_params());
+    }
+    match &reply {
+        Some(reply @ Reply::Result(_)) => {
+            call.core.metrics.calls_succeeded.up();
+            log::ended(call, reply);
+        }
+        Some(reply @ Reply::Error(_)) => {
+            call.core.metrics.calls_failed.up();
+            log::ended(call, reply);
+        }
+        None => {}
     }
     let reply = reply.map(|reply| project_reply(call.session.revision, call.request_method(), reply));
     call.exchange.answer(reply.map(|reply| (call.id(), reply.to_bytes(call.id()))));
