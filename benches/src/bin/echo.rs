@@ -4,16 +4,16 @@ use bowline_proto::{
     http::{SessionMode, StaleSession},
     jsonrpc::{ErrorObject, Notification, Raw, Reply},
 };
-use bowline_server::{BoxFuture, Call, Endpoint, Hello, ListenerOptions, Peer, RawHandler, serve};
+use bowline_server::{BoxFuture, Call, Endpoint, Hello, ListenerOptions, NoSession, Peer, RawHandler, serve};
 use std::sync::Arc;
 
 struct Echo;
 
 impl RawHandler for Echo {
-    fn initialize(&self, _: Hello) -> BoxFuture<'static, Result<Raw, ErrorObject>> {
+    fn initialize(&self, _: Hello) -> BoxFuture<'static, Result<Raw, NoSession>> {
         Box::pin(async {
             Raw::parse(r#"{"capabilities":{"tools":{}},"serverInfo":{"name":"echo","version":"1"}}"#)
-                .map_err(|error| ErrorObject::new(-32603, error.to_string()))
+                .map_err(|error| ErrorObject::new(-32603, error.to_string()).into())
         })
     }
     fn call(&self, call: Call) -> BoxFuture<'static, Reply> {

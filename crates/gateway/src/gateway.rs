@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply};
-use bowline_server::{BoxFuture, Call, Figure, Hello, Peer, RawHandler};
+use bowline_server::{BoxFuture, Call, Figure, Hello, NoSession, Peer, RawHandler};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
@@ -16,6 +16,9 @@ use crate::options::{GatewayOptions, Sharing};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::GatewayStats;
+
+/// When a client that found no room is told to try again.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// What the last processes may take beyond their grace: SIGKILL, and a kernel that hangs.
 const LAST: Duration = Duration::from_secs(6);
@@ -123,13 +126,14 @@ impl Gateway {
         &self,
         sessions: &Mutex<HashMap<String, Arc<Session>>>,
         hello: Hello,
-    ) -> Result<Arc<Session>, ErrorObject> {
+    ) -> Result<Arc<Session>, NoSession> {
         let Hello { peer, params, revision } = hello;
         if peer.session_id().is_empty() {
             return Err(ErrorObject::internal(
                 "stateless",
                 "without sessions a process cannot be kept for a client: share one process, or use the session mode \"stateful\"",
-            ));
+            )
+            .into());
         }
         let Ok(room) = self.common.places.clone().try_acquire_owned() else {
             self.common.counters.refused.up();
@@ -137,7 +141,7 @@ impl Gateway {
                 "{} server processes run already, the most that may; try again later",
                 self.common.options.max_children
             );
-            return Err(ErrorObject::internal("too_many_children", text));
+            return Err(NoSession::Busy(ErrorObject::internal("too_many_children", text), TRY_AGAIN));
         };
         let key = peer.session_id().to_owned();
         let session = Session::start(&self.common, peer, &params, revision, room);
@@ -157,20 +161,20 @@ impl Drop for Gateway {
 }
 
 impl RawHandler for Gateway {
-    fn initialize(&self, hello: Hello) -> BoxFuture<'static, Result<Raw, ErrorObject>> {
+    fn initialize(&self, hello: Hello) -> BoxFuture<'static, Result<Raw, NoSession>> {
         if self.common.closing.load(Ordering::Acquire) {
             let error = ErrorObject::internal("draining", "the gateway is shutting down");
-            return Box::pin(std::future::ready(Err(error)));
+            return Box::pin(std::future::ready(Err(NoSession::Busy(error, TRY_AGAIN))));
         }
         match &self.mode {
             // Should the client leave or the start fail, the endpoint says so with `ended`.
             Mode::PerSession(sessions) => match self.start(sessions, hello) {
-                Ok(session) => Box::pin(async move { session.hello().await }),
+                Ok(session) => Box::pin(async move { Ok(session.hello().await?) }),
                 Err(error) => Box::pin(std::future::ready(Err(error))),
             },
             Mode::Shared(shared) => {
                 let shared = shared.clone();
-                Box::pin(async move { shared.hello(&hello.peer).await })
+                Box::pin(async move { Ok(shared.hello(&hello.peer).await?) })
             }
         }
     }

@@ -84,6 +84,10 @@ impl CallState {
         });
     }
 
+    pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {
+        *self.cancelled.borrow()
+    }
+
     pub(crate) async fn cancelled(&self) -> CancelReason {
         match self.cancelled.subscribe().wait_for(Option::is_some).await.map(|reason| *reason) {
             Ok(Some(reason)) => reason,
@@ -169,7 +173,7 @@ impl Call {
     /// Why the call is to stop, if it is.
     #[must_use]
     pub fn cancel_reason(&self) -> Option<CancelReason> {
-        *self.0.cancelled.borrow()
+        self.0.cancel_reason()
     }
 }
 

@@ -62,6 +62,9 @@ pub struct Options {
     pub max_concurrent_per_client: Option<usize>,
     /// How many calls of one session may run. Default 64; the next one gets 429.
     pub max_calls_per_session: usize,
+    /// How many connections may be held to read streams. Default 8,000. Above it a primed stream is parked as soon as its connection
+    /// has shown what is new, and clients are told to wait longer, in proportion; connections that cannot be parked are held.
+    pub max_held_streams: u64,
     /// How many events a stream may hold. Default 1,000.
     pub max_stream_events: u64,
     /// How many bytes a stream may hold. Default 32 MiB.
@@ -96,6 +99,7 @@ impl Default for Options {
             rate: None,
             max_concurrent_per_client: None,
             max_calls_per_session: 64,
+            max_held_streams: 8_000,
             max_stream_events: 1_000,
             max_stream_bytes: 32 * 1024 * 1024,
             max_event_bytes: 16 * 1024 * 1024,

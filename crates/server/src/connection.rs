@@ -144,6 +144,12 @@ impl Connection {
         }
         connection.take_close_wish();
         core.metrics.streams_open.up();
+        let (held, budget) = (core.metrics.streams_open.get(), core.options.max_held_streams.max(1));
+        if held > budget {
+            core.metrics.streams_over_budget.up();
+            connection.reader.set_load(u32::try_from(held.saturating_mul(100) / budget).unwrap_or(u32::MAX));
+            connection.reader.on_close_requested(now, Close::Budget);
+        }
         Ok(Body::events(futures_util::stream::unfold(connection, |mut connection| async move {
             connection.next().await.map(|bytes| (bytes, connection))
         })))

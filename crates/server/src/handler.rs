@@ -5,7 +5,7 @@ use bowline_proto::{
     jsonrpc::{ErrorObject, Notification, Raw, Reply},
     revision::Revision,
 };
-use std::{future::Future, pin::Pin};
+use std::{future::Future, pin::Pin, time::Duration};
 
 /// A boxed future, as handlers return it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -21,6 +21,21 @@ pub struct Hello {
     pub revision: Revision,
 }
 
+/// Why there is no session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoSession {
+    /// The answer is this JSON-RPC error.
+    Refused(ErrorObject),
+    /// It could be served later: 503 with `Retry-After`, so that a balancer may try elsewhere.
+    Busy(ErrorObject, Duration),
+}
+
+impl From<ErrorObject> for NoSession {
+    fn from(error: ErrorObject) -> Self {
+        Self::Refused(error)
+    }
+}
+
 /// What a server does with messages, below any knowledge of tools or resources. The gateway is one; the handler API is
 /// another; a foreign framework plugs in here.
 ///
@@ -29,7 +44,7 @@ pub struct Hello {
 pub trait RawHandler: Send + Sync + 'static {
     /// Answers `initialize` with the result object (capabilities, server info, instructions). Dropped when the client goes
     /// away before the answer; an error refuses the session.
-    fn initialize(&self, hello: Hello) -> BoxFuture<'static, Result<Raw, ErrorObject>>;
+    fn initialize(&self, hello: Hello) -> BoxFuture<'static, Result<Raw, NoSession>>;
 
     /// Answers any other request.
     fn call(&self, call: Call) -> BoxFuture<'static, Reply>;

@@ -44,7 +44,7 @@ pub use call::{Call, CancelReason};
 pub use clients::Rate;
 pub use config::{Options, ResponseMode};
 pub use endpoint::{Endpoint, EndpointBuilder};
-pub use handler::{BoxFuture, Hello, RawHandler};
+pub use handler::{BoxFuture, Hello, NoSession, RawHandler};
 pub use listener::{ListenerOptions, Plain, Secure, raise_file_limit, serve, serve_admin, serve_secured};
 pub use metrics::{Described, Metric, Metrics, Requests};
 pub use peer::Peer;

@@ -138,6 +138,8 @@ metrics! {
     results_unclaimed: counter,
     /// Connections that read a stream.
     streams_open: gauge,
+    /// Connections that found more of them held than may be, and were parked at once where that is possible.
+    streams_over_budget: bound("max-held-streams"),
     /// Connections that were closed while their call runs on.
     parked: counter,
     /// GETs with a cursor.

@@ -8,7 +8,7 @@ use crate::{
     connection::{Connection, Target},
     core::Core,
     exchange::{Answer, Exchange},
-    handler::Hello,
+    handler::{Hello, NoSession},
     isolate, limits,
     limits::Caller,
     outlet::Outlet,
@@ -28,7 +28,7 @@ use bowline_proto::{
 };
 use bowline_store::{CreateError, SessionRecord, StreamKind};
 use bytes::Bytes;
-use http::{HeaderValue, Response, request::Parts};
+use http::{HeaderValue, Response, StatusCode, request::Parts};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 pub(crate) async fn answer(
@@ -91,10 +91,15 @@ async fn initialize(
     let hello = Hello { peer: Peer::new(core, &session), params, revision };
     let result = match isolate::call(|| core.handler.initialize(hello))
         .await
-        .unwrap_or_else(|panic| Err(panic.into_error(core)))
+        .unwrap_or_else(|panic| Err(panic.into_error(core).into()))
     {
         Ok(result) => result,
-        Err(error) => return Ok(json(core, Reply::from(error).to_bytes(&id))),
+        Err(NoSession::Refused(error)) => return Ok(json(core, Reply::from(error).to_bytes(&id))),
+        Err(NoSession::Busy(error, pause)) => {
+            let mut refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error).with_id(Some(id));
+            refusal.retry_after = u32::try_from(pause.as_secs()).ok();
+            return Err(refusal);
+        }
     };
     let version = Raw::from_trusted(format!("\"{revision}\"").into());
     let Some(result) = result.with_member("protocolVersion", &version) else {

@@ -41,21 +41,29 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
 async fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) {
     let core = call.core.clone();
     let _in_use = call.session.use_now(&core);
-    let reply = tokio::select! {
-        // A call that is cancelled is not answered by its handler, which may well end because of that.
+    let outcome = tokio::select! {
         biased;
         () = watch_limits(&call) => None,
         outcome = &mut work => Some(settle(&call, outcome)),
     };
-    if reply.is_none() {
-        // The caller is answered now; the handler may still put things in order.
-        let reason = call.cancelled().await;
-        core.metrics.calls_cancelled.up();
-        log::cancelled(&call, reason);
-        finish(&call, said_to_caller(&call, reason));
-        let _ = tokio::time::timeout(core.options.cancel_grace, &mut work).await;
-    } else {
-        finish(&call, reply);
+    match (outcome, call.cancel_reason()) {
+        (Some(reply), None) => finish(&call, Some(reply)),
+        // It ended in the same moment; its result is better than the news that it ran out of time.
+        (Some(reply @ Reply::Result(_)), Some(reason)) if said_to_caller(&call, reason).is_some() => {
+            finish(&call, Some(reply));
+        }
+        // A handler that ends because it is cancelled may well say so; what its caller is told is ours to say.
+        (ended, reason) => {
+            core.metrics.calls_cancelled.up();
+            if let Some(reason) = reason {
+                log::cancelled(&call, reason);
+            }
+            finish(&call, reason.and_then(|reason| said_to_caller(&call, reason)));
+            if ended.is_none() {
+                // The caller is answered; the handler may still put things in order.
+                let _ = tokio::time::timeout(core.options.cancel_grace, &mut work).await;
+            }
+        }
     }
     call.session.remove_call(&call);
     core.metrics.calls.down();

@@ -24,6 +24,8 @@ pub enum RealClient {
 /// What a client printed, and how it ended.
 #[derive(Clone, Debug)]
 pub struct ClientRun {
+    /// Which client ran which scenario.
+    pub name: String,
     /// One object a step; the last one is `done`.
     pub steps: Vec<Value>,
     /// How it ended.
@@ -93,6 +95,7 @@ impl RealClient {
             .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line:?}")))
             .collect();
         ClientRun {
+            name: format!("{self:?} {scenario}"),
             steps,
             status: output.status,
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -102,14 +105,14 @@ impl RealClient {
 
 impl ClientRun {
     /// Panics unless every step passed; returns the run.
-    #[expect(clippy::must_use_candidate, reason = "that it passed is what most callers want to know")]
     pub fn passed(self) -> Self {
         let done = self.steps.last().is_some_and(|step| step["step"] == "done" && step["ok"] == true);
         let failed: Vec<_> =
             self.steps.iter().filter(|step| step["ok"] != true).map(Value::to_string).collect();
         assert!(
             done && failed.is_empty() && self.status.success(),
-            "{}, failed steps:\n{}\nof {} steps; stderr:\n{}",
+            "{}: {}, failed steps:\n{}\nof {} steps; stderr:\n{}",
+            self.name,
             self.status,
             failed.join("\n"),
             self.steps.len(),

@@ -7,7 +7,7 @@ import contextlib
 import anyio
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client  # what the SDK itself uses by default
-from mcp_types import JSONRPCNotification, JSONRPCRequest
+from mcp_types import CONNECTION_CLOSED, JSONRPCNotification, JSONRPCRequest
 
 from report import Failed, expect
 
@@ -46,7 +46,9 @@ class Wire:
             for check in list(self.waiting):
                 check(item.message)
         elif not isinstance(item.message, JSONRPCRequest):
-            self.responses += 1
+            error = getattr(item.message, "error", None)
+            # The SDK says this to itself when a stream ends without a response, as that of a cancelled call does.
+            self.responses += error is None or error.code != CONNECTION_CLOSED
 
     @contextlib.asynccontextmanager
     async def next(self, method, seconds, matches=lambda params: True):

@@ -2,7 +2,7 @@
 
 use super::happening::{Recorder, What};
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply};
-use bowline_server::{BoxFuture, Call, Hello, Peer, RawHandler};
+use bowline_server::{BoxFuture, Call, Hello, NoSession, Peer, RawHandler};
 use serde_json::{Value, json};
 use std::{
     sync::{
@@ -30,12 +30,12 @@ impl Counter {
 }
 
 impl RawHandler for Counter {
-    fn initialize(&self, _: Hello) -> BoxFuture<'static, Result<Raw, ErrorObject>> {
+    fn initialize(&self, _: Hello) -> BoxFuture<'static, Result<Raw, NoSession>> {
         let result = json!({
             "capabilities": { "tools": {} },
             "serverInfo": { "name": "bowline-demo", "version": env!("CARGO_PKG_VERSION") },
         });
-        Box::pin(async move { raw(&result) })
+        Box::pin(async move { Ok(raw(&result)?) })
     }
 
     fn call(&self, call: Call) -> BoxFuture<'static, Reply> {

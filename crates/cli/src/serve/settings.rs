@@ -122,6 +122,7 @@ impl Settings {
             expected_outage: streams.expected_outage,
             ..RetryPolicy::default()
         };
+        endpoint.max_held_streams = streams.max_held_streams;
         endpoint.keep_alive = streams.keep_alive;
         endpoint.sealed_ttl = streams.sealed_ttl;
         endpoint.call_timeout = streams.call_timeout;
@@ -237,7 +238,7 @@ mod tests {
             "--listen [::1]:0 --path /x/ --json-hold 500ms --max-connection 0 --retry 3s --expected-outage 8s \
              --keep-alive 5s --session-ttl 1h --sealed-ttl 10m --call-timeout 2h --abandon-after 1m --drain-timeout 0 \
              --body-limit 64KiB --max-sessions 5 --max-children 6 --max-connections 7 --max-calls-per-session 8 \
-             --allow-origin https://a.example,https://b.example --allow-origin null --allow-host a.example \
+             --max-held-streams 9 --allow-origin https://a.example,https://b.example --allow-origin null --allow-host a.example \
              --trust-proxy --child shared --admin 127.0.0.1:0 --rate-limit 600/m --rate-burst 9 --max-concurrent-per-client 10 \
              --max-sessions-per-client 11 --body-timeout 12s --header-timeout 13s --write-timeout 14s --handshake-timeout 15s --init-timeout 5s --response sse -- cat",
         )
@@ -256,6 +257,7 @@ mod tests {
         assert_eq!(endpoint.abandon_after, Duration::from_secs(60));
         assert_eq!(endpoint.body_limit, 65_536);
         assert_eq!((endpoint.max_sessions, endpoint.max_calls_per_session), (5, 8));
+        assert_eq!(endpoint.max_held_streams, 9);
         assert_eq!((settings.max_children, settings.listener.max_connections), (6, 7));
         assert_eq!(settings.drain_timeout, Duration::ZERO);
         assert_eq!(settings.address.to_string(), "[::1]:0");

@@ -52,6 +52,7 @@ async fn many(client: RealClient, program: Program) {
     client.run(program.url(), "many --calls 300 --parallel 20", LIMIT).await.passed();
 }
 
+// `slow` and `cut` mostly wait, so they do it together.
 macro_rules! clients {
     ($($module:ident: $client:expr;)*) => { $(
         mod $module {
@@ -63,23 +64,16 @@ macro_rules! clients {
             }
 
             #[tokio::test]
-            async fn slow_with_parking_fixture() {
-                slow($client, serve(PARKING).await).await;
+            async fn slow_and_cut_fixture() {
+                let programs = (serve(PARKING).await, serve(parking_for($client)).await);
+                tokio::join!(slow($client, programs.0), cut($client, programs.1));
             }
 
             #[tokio::test]
-            async fn slow_with_parking_reference() {
-                slow($client, everything_behind(PARKING).await).await;
-            }
-
-            #[tokio::test]
-            async fn cut_every_two_seconds_fixture() {
-                cut($client, serve(parking_for($client)).await).await;
-            }
-
-            #[tokio::test]
-            async fn cut_every_two_seconds_reference() {
-                cut($client, everything_behind(parking_for($client)).await).await;
+            async fn slow_and_cut_reference() {
+                let programs =
+                    (everything_behind(PARKING).await, everything_behind(parking_for($client)).await);
+                tokio::join!(slow($client, programs.0), cut($client, programs.1));
             }
 
             #[tokio::test]
@@ -92,7 +86,7 @@ macro_rules! clients {
                 many($client, everything_behind("").await).await;
             }
 
-            /// Every call is answered as a stream, with a poll or two in between where it takes long.
+            /// Every call is answered as a stream.
             #[tokio::test]
             async fn many_as_streams() {
                 many($client, serve("--response sse").await).await;

@@ -25,29 +25,28 @@ async fn leaving_does_not_cancel_and_the_call_runs_once() {
     answer.abort();
     let response = session.get(cursor.as_deref()).await.response().await;
     assert_eq!(text_of(&response), "1");
-    // In the hold, before any id was told: it runs to its end all the same, and its id is free again.
-    let message = session.tool("count", &json!({ "file": ledger, "ms": 100 }));
-    for _ in 0..3 {
-        let lines = program.ledger("ledger");
+    assert!(!program.received().iter().any(is_cancel));
+}
+
+/// In the hold, before any id was told, leaving cancels no more than later: the call runs to its end, once.
+#[tokio::test]
+async fn leaving_in_the_hold_does_not_cancel_and_frees_the_id_in_the_end() {
+    let program = serve("").await;
+    let session = program.client().await;
+    let message = session.tool("count", &json!({ "file": program.dir().join("ledger"), "ms": 100 }));
+    for round in 1..=3 {
         let mut raw = Raw::connect(program.address()).await;
         raw.send(session.request("POST", &[], &message.to_string())).await;
-        eventually("the side effect", Duration::from_secs(5), || program.ledger("ledger") > lines).await;
+        eventually("the side effect", Duration::from_secs(5), || program.ledger("ledger") == round).await;
         raw.abort();
-        let again = program.servers();
-        assert_eq!(again.len(), 1);
+        let same_id = json!({ "jsonrpc": "2.0", "id": message["id"], "method": "ping" });
         patiently("the id is free", async {
-            while session
-                .post(&json!({ "jsonrpc": "2.0", "id": message["id"], "method": "ping" }))
-                .await
-                .status()
-                != 200
-            {
-                tokio::task::yield_now().await;
+            while session.post(&same_id).await.status() != 200 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
         })
         .await;
     }
-    assert_eq!(program.ledger("ledger"), 4);
     assert!(!program.received().iter().any(is_cancel));
 }
 
@@ -163,6 +162,16 @@ async fn requests_connections_and_calls_keep_a_session_alive() {
 }
 
 #[tokio::test]
+async fn a_session_of_less_than_a_second_is_kept_alive_too() {
+    let program = serve("--session-ttl 600ms").await;
+    let session = program.client().await;
+    for round in 0..10 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(session.post(&ping()).await.status(), 200, "round {round}");
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_dies_is_an_error_at_once_and_the_session_goes_on() {
     for how in ["exit0", "exit1", "kill", "close_stdout"] {
         let program = serve("--json-hold 20ms").await;
@@ -201,6 +210,14 @@ async fn a_server_that_cannot_start_is_said_at_once() {
     assert_eq!(answer.header("mcp-session-id"), None, "there is no session");
     let body = answer.json().await;
     assert_eq!((&body["id"], &body["error"]["code"]), (&json!(0), &json!(-32603)), "{body}");
+    // One failure says little; a few in a row say that new sessions cannot be served.
+    patiently("readyz says 503", async {
+        while exchange(&program, "GET /readyz HTTP/1.1\r\nHost: probe\r\n\r\n").await.status() != 503 {
+            let mut again = Session::none(program.address()).post(&initialize(PRIMED)).await;
+            assert_eq!(again.json().await["error"]["code"], -32603);
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -475,3 +475,33 @@ async fn ids_are_unique_across_streams_sessions_and_connections() {
     }
     assert_eq!(seen.len(), 3 * (5 * 2 + 1));
 }
+
+/// The standalone stream is parked like any other, and its client comes back with a cursor; an older client keeps its own.
+#[tokio::test]
+async fn the_standalone_stream_is_parked_too_for_primed_clients_only() {
+    let program = serve("--max-connection 200ms --retry 50ms").await;
+    let session = program.client().await;
+    let mut get = session.get(None).await;
+    let mut seen = BTreeSet::new();
+    for _ in 0..3 {
+        let blocks = get.blocks().await;
+        let last = blocks.last().unwrap();
+        assert!(last.is_priming() && last.retry == Some(50), "{blocks:?}");
+        assert!(blocks.into_iter().all(|block| seen.insert(block.id.unwrap())), "ids are fresh");
+        get = session.get(get.last_id.as_deref()).await;
+    }
+    session.call_for_text("swap", json!({})).await;
+    let mut changed = 0;
+    while changed == 0 {
+        while let Some(block) = get.block().await {
+            changed += usize::from(block.message().is_some());
+        }
+        get = session.get(get.last_id.as_deref()).await;
+    }
+    assert_eq!(changed, 1);
+
+    let older = program.session("2025-06-18").await;
+    let mut get = older.get(None).await;
+    let closed = tokio::time::timeout(Duration::from_millis(800), get.block()).await;
+    assert!(closed.is_err(), "not closed early, and no event without data: {closed:?}");
+}

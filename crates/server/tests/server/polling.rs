@@ -288,3 +288,30 @@ async fn many_calls_of_one_session_do_not_mix() {
         assert!(ids.insert(task.await.unwrap()));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn above_the_budget_streams_are_parked_at_once_and_clients_wait_longer() {
+    let mut options = Options::default();
+    options.max_held_streams = 2;
+    let server = Server::with(options);
+    let mut client = server.client("2025-11-25").await;
+    let mut older = server.client("2025-06-18").await;
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut answer = client.call("gate", json!({})).await;
+        answer.event().await;
+        held.push(answer);
+    }
+    let began = Instant::now();
+    let mut answer = client.call("count", json!({ "n": 1, "every": 0.1, "then": 9 })).await;
+    let events = answer.events().await;
+    assert_eq!((Instant::now() - began).as_millis(), 100);
+    assert!(events.last().unwrap().is_priming());
+    assert!(events.last().unwrap().retry.unwrap() >= 2400, "{events:?}");
+    assert_eq!(events.iter().filter(|event| !event.is_priming()).count(), 1, "it shows what is new first");
+    // One that cannot be parked is held.
+    assert_eq!(older.call("count", json!({ "then": 9 })).await.messages().await.len(), 1);
+    drop(held);
+    let messages = client.get(answer.last_id.as_deref()).await.messages().await;
+    assert_eq!(messages[0]["result"]["counted"], 1);
+}

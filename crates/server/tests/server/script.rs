@@ -1,7 +1,7 @@
 //! A handler whose calls do what their parameters say.
 
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply};
-use bowline_server::{BoxFuture, Call, CancelReason, Hello, Peer, RawHandler};
+use bowline_server::{BoxFuture, Call, CancelReason, Hello, NoSession, Peer, RawHandler};
 use serde_json::{Value, json};
 use std::{
     sync::{
@@ -37,7 +37,7 @@ pub(crate) fn progress(token: &Value, n: u64) -> Notification {
 pub(crate) struct Scripted(pub(crate) Arc<Script>);
 
 impl RawHandler for Scripted {
-    fn initialize(&self, hello: Hello) -> BoxFuture<'static, Result<Raw, ErrorObject>> {
+    fn initialize(&self, hello: Hello) -> BoxFuture<'static, Result<Raw, NoSession>> {
         let script = self.0.clone();
         Box::pin(async move {
             if let Some(pause) = hello.params.member("pause") {
@@ -45,7 +45,10 @@ impl RawHandler for Scripted {
             }
             assert!(hello.params.member("panic").is_none(), "secret");
             if hello.params.member("refuse").is_some() {
-                return Err(ErrorObject::internal("refused", "no"));
+                return Err(ErrorObject::internal("refused", "no").into());
+            }
+            if hello.params.member("busy").is_some() {
+                return Err(NoSession::Busy(ErrorObject::internal("busy", "later"), Duration::from_secs(7)));
             }
             script.peers.lock().push(hello.peer);
             Ok(raw(&json!({

@@ -53,12 +53,17 @@ async fn a_refused_or_abandoned_handshake_leaves_nothing() {
     assert!(!answer.headers.contains_key("mcp-session-id"));
     assert_eq!(answer.json().await["error"]["data"]["reason"], "refused");
     assert_eq!(server.script.ended.load(Ordering::SeqCst), 1);
+    let mut hello = initialize("2025-11-25");
+    hello["params"]["busy"] = json!(true);
+    let answer = client.post(&hello).await;
+    assert_eq!((answer.status.as_u16(), answer.headers["retry-after"].to_str().unwrap()), (503, "7"));
+    assert_eq!(answer.json().await["error"]["data"]["reason"], "busy");
 
     let mut hello = initialize("2025-11-25");
     hello["params"]["pause"] = json!(30);
     let left = tokio::time::timeout(Duration::from_secs(1), client.post(&hello)).await;
     assert!(left.is_err());
-    assert_eq!(server.script.ended.load(Ordering::SeqCst), 2);
+    assert_eq!(server.script.ended.load(Ordering::SeqCst), 3);
     assert_eq!(server.endpoint.metrics().sessions.get(), 1);
 }
 

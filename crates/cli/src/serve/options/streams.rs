@@ -33,6 +33,11 @@ pub(crate) struct StreamOptions {
     #[arg(long, value_name = "DURATION", env = "BOWLINE_MAX_CONNECTION", value_parser = duration::parse, default_value = "25s")]
     pub(crate) max_connection: Duration,
 
+    /// How many connections may be held to read streams. Above it streams are parked at once, where the client can poll, and
+    /// clients are told to wait longer.
+    #[arg(long, value_name = "N", env = "BOWLINE_MAX_HELD_STREAMS", value_parser = clap::value_parser!(u64).range(1..), default_value = "8000")]
+    pub(crate) max_held_streams: u64,
+
     /// How long clients are told to wait before they poll. Default: 2s, growing with the age of the call to 30s, jittered,
     /// and never below half of --expected-outage. Given here, it is told as it is.
     #[arg(long, value_name = "DURATION", env = "BOWLINE_RETRY", value_parser = duration::parse)]
