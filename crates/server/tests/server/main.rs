@@ -5,6 +5,8 @@
 mod asking;
 mod client;
 mod lifecycle;
+mod limits;
+mod metrics;
 mod polling;
 mod script;
 mod sessions;
