@@ -13,6 +13,7 @@ mod demo;
 mod drain;
 mod faults;
 mod lifecycle;
+mod production;
 mod serve;
 mod sessions;
 mod streams;
