@@ -2,7 +2,12 @@
 
 use super::{address::Address, blame};
 use std::io;
-use tokio::net::TcpListener;
+use std::net::SocketAddr;
+use tokio::net::{TcpListener, TcpSocket, lookup_host};
+
+/// How many connections may wait to be accepted (the kernel may allow fewer). With the usual 128, a burst of clients that come back at
+/// once has some wait for a second each.
+const BACKLOG: u32 = 4_096;
 
 /// Why the address cannot be listened on. Exit code 1.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +36,7 @@ pub(crate) enum BindError {
 
 /// Listens on `address`, whose port `option` sets; where a name has several addresses, on the first that is free.
 pub(crate) async fn bind(address: &Address, option: &'static str) -> Result<TcpListener, BindError> {
-    let bound = TcpListener::bind((address.host.as_str(), address.port)).await;
+    let bound = first_free(address).await;
     bound.map_err(|source| {
         let address = address.clone();
         match source.kind() {
@@ -45,6 +50,25 @@ pub(crate) async fn bind(address: &Address, option: &'static str) -> Result<TcpL
             _ => BindError::Other { address, source },
         }
     })
+}
+
+async fn first_free(address: &Address) -> io::Result<TcpListener> {
+    let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in lookup_host((address.host.as_str(), address.port)).await? {
+        match listen(address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restart must not wait for connections of the last run to be forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 #[cfg(test)]

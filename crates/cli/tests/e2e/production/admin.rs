@@ -13,7 +13,7 @@ async fn a_listener_of_their_own_takes_them_from_the_endpoint() {
     let session = program.client().await;
     crate::common::assert_serves(&session).await;
     for (path, beside, own) in
-        [("/healthz", 404, 200), ("/readyz", 404, 200), ("/metrics", 404, 200), ("/mcp", 406, 404)]
+        [("/healthz", 404, 200), ("/readyz", 404, 200), ("/metrics", 404, 200), ("/mcp", 400, 404)]
     {
         assert_eq!(get(program.address(), path).await.status(), beside, "{path} beside the endpoint");
         assert_eq!(get(admin, path).await.status(), own, "{path} at --admin");

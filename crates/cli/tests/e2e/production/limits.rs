@@ -40,18 +40,18 @@ async fn requests_at_a_time() {
     let session = program.client().await;
     let standalone = session.get(None).await;
     let slow = session.call("slow", json!({ "ms": 60_000 })).await;
-    let refused = session.post(&ping()).await;
+    let refused = session.ask("ping", json!({})).await;
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert_refused(refused, 429, -32603, "the third").await;
     standalone.abort();
     slow.abort();
     for _ in 0..100 {
-        if session.post(&ping()).await.status() == 200 {
+        if session.ask("ping", json!({})).await.status() == 200 {
             return;
         }
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    panic!("the places do not come back");
+    panic!("the places do not come back: {:#?}", metrics(&program).await);
 }
 
 #[tokio::test]

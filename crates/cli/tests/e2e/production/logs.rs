@@ -12,7 +12,7 @@ async fn no_payload_token_or_id_is_logged() {
             .with("--json-hold 100ms --max-connection 1s --body-limit 64KiB --log-level trace --log-format")
             .with(format)
             .env("BOWLINE_AUTH_TOKENS", format!("alice={token}"))
-            .env("BOWLINE_KEY", "hunter2hunter2hunter2hunter2hunter2hunter2hun")
+            .env("BOWLINE_KEY", "hunter2hunter2hunter2hunter2hunter2hunter2A=")
             .start()
             .await;
         let mut session = Session::none(program.address());
@@ -26,7 +26,7 @@ async fn no_payload_token_or_id_is_logged() {
         session.revision = PRIMED.into();
         session.send("POST", &[auth], r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
         // A call that is parked and polled for, with a secret in every place that takes one.
-        let mut call = session.tool("slow", &json!({ "ms": 300, "progress": 2, "note": "hunter2-argument" }));
+        let mut call = session.tool("slow", &json!({ "ms": 300, "progress": 2 }));
         call["id"] = json!("hunter2-id");
         call["params"]["_meta"] = json!({ "progressToken": "hunter2-progress" });
         let mut answer = session.send("POST", &[auth], &call.to_string()).await;
@@ -38,6 +38,7 @@ async fn no_payload_token_or_id_is_logged() {
         assert!((200..=204).contains(&poll.status()), "{}", poll.head.text);
         // What fails: tools, methods, bodies, cursors, tokens, hosts, paths, sizes.
         for body in [
+            session.tool("echo", &json!({ "text": "hunter2-argument" })).to_string(),
             session.tool("fail", &json!({ "message": "hunter2-failure" })).to_string(),
             session.tool("hunter2-tool", &json!({})).to_string(),
             r#"{"jsonrpc":"2.0","id":"hunter2-id2","method":"hunter2/method","params":{"a":"hunter2"}}"#
