@@ -1,7 +1,7 @@
 //! An MCP endpoint: a [`tower_service::Service`] over [`http`] types, and its life.
 
 use crate::{
-    Admin, Authenticator, CancelReason, Metrics, RawHandler,
+    Admin, Authenticator, CancelReason, Metrics, RawHandler, Remote,
     body::Body,
     config::Options,
     core::{Config, Core, Drain},
@@ -18,6 +18,7 @@ use http::{Request, Response};
 use std::{
     convert::Infallible,
     fmt,
+    net::IpAddr,
     pin::Pin,
     sync::{Arc, Weak},
     task::{Context, Poll},
@@ -209,7 +210,17 @@ impl Endpoint {
     ///
     /// Dropping the future means that the client went away. A call goes on where its result can still be fetched.
     pub async fn handle<B: http_body::Body>(&self, request: Request<B>) -> Response<Body> {
-        service::answer(&self.core, request).await
+        let connected = request.extensions().get().map(|remote: &Remote| remote.0.ip().to_canonical());
+        service::answer(&self.core, request, connected).await
+    }
+
+    /// As [`Endpoint::handle`], for a listener that knows who connected: nothing has to be put into the request for that.
+    pub(crate) async fn handle_from<B: http_body::Body>(
+        &self,
+        request: Request<B>,
+        connected: IpAddr,
+    ) -> Response<Body> {
+        service::answer(&self.core, request, Some(connected.to_canonical())).await
     }
 
     /// What this endpoint counts.

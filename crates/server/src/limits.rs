@@ -14,22 +14,26 @@ use std::net::IpAddr;
 pub(crate) struct Caller {
     /// `None` where no authentication is configured.
     pub(crate) principal: Option<String>,
-    /// What limits go by; `None` where neither principal nor address is known.
-    client: Option<ClientKey>,
-    /// It calls from this machine, without a name.
-    local: bool,
+    /// Where it calls from; `None` where that is not known.
+    address: Option<IpAddr>,
 }
 
 impl Caller {
     /// Takes one of the places for sessions that its client has; `None` where there is no bound.
     pub(crate) fn session_place(&self, core: &Core) -> Result<Option<SessionPlace>, Limited> {
-        let Some(key) = self.client else { return Ok(None) };
+        let Some(key) = self.client(core) else { return Ok(None) };
+        let local = self.principal.is_none() && self.address.is_some_and(|address| address.is_loopback());
         let limit = match core.options.max_sessions_per_client {
             Some(limit) => limit,
-            None if self.local => return Ok(None),
+            None if local => return Ok(None),
             None => (core.options.max_sessions / 10).max(1),
         };
         core.clients.session(key, limit).map(Some)
+    }
+
+    /// What limits go by; `None` where neither principal nor address is known.
+    fn client(&self, core: &Core) -> Option<ClientKey> {
+        core.clients.key(self.principal.as_deref(), self.address)
     }
 }
 
@@ -41,9 +45,10 @@ impl Caller {
 pub(crate) fn admit(
     core: &Core,
     head: &Parts,
+    connected: Option<IpAddr>,
     who: Result<Option<String>, Refusal>,
 ) -> Result<(Caller, Option<Running>), Refusal> {
-    let address = remote::address(head, core.trust_proxy);
+    let address = remote::address(head, connected, core.trust_proxy);
     let principal = match who {
         Ok(principal) => principal,
         Err(refusal) => {
@@ -54,11 +59,10 @@ pub(crate) fn admit(
             return Err(refusal);
         }
     };
-    let local = principal.is_none() && address.is_some_and(|address: IpAddr| address.is_loopback());
-    let client = core.clients.key(principal.as_deref(), address);
+    let caller = Caller { principal, address };
     let mut running = None;
     if core.clients.limits_requests()
-        && let Some(key) = client
+        && let Some(key) = caller.client(core)
     {
         let (place, merged) = core.clients.request(key).map_err(|limited| refuse(core, limited, None))?;
         if merged {
@@ -66,7 +70,7 @@ pub(crate) fn admit(
         }
         running = Some(place);
     }
-    Ok((Caller { principal, client, local }, running))
+    Ok((caller, running))
 }
 
 /// 429, counted.

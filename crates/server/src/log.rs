@@ -45,9 +45,9 @@ impl<T: fmt::Display> fmt::Display for Maybe<T> {
 pub(crate) struct Asked(Option<(Instant, Option<IpAddr>)>);
 
 impl Asked {
-    pub(crate) fn now(core: &Core, head: &Parts) -> Self {
+    pub(crate) fn now(core: &Core, head: &Parts, connected: Option<IpAddr>) -> Self {
         let wanted = tracing::enabled!(tracing::Level::DEBUG);
-        Self(wanted.then(|| (Instant::now(), remote::address(head, core.trust_proxy))))
+        Self(wanted.then(|| (Instant::now(), remote::address(head, connected, core.trust_proxy))))
     }
 
     /// Writes the line of a request whose answer begins.

@@ -7,7 +7,7 @@ use bowline_proto::http::{
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::BodyExt as _;
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 /// Who is calling: one unambiguous text for each (issuer, subject) or static key, never a token. Sessions, cursors and mailboxes are
 /// bound to it.
@@ -16,8 +16,12 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal(pub String);
 
-/// Answers one request. Never fails: what goes wrong is said in the answer.
-pub(crate) async fn answer<B>(core: &Arc<Core>, request: Request<B>) -> Response<Body>
+/// Answers one request of whoever `connected`. Never fails: what goes wrong is said in the answer.
+pub(crate) async fn answer<B>(
+    core: &Arc<Core>,
+    request: Request<B>,
+    connected: Option<IpAddr>,
+) -> Response<Body>
 where
     B: http_body::Body,
 {
@@ -25,11 +29,11 @@ where
     if let Some(answer) = probes::on_endpoint(core, &parts) {
         return answer;
     }
-    let asked = Asked::now(core, &parts);
+    let asked = Asked::now(core, &parts, connected);
     if core.trust_proxy {
         take_forwarded_host(&mut parts.headers);
     }
-    let mut response = match road(core, &parts, body).await {
+    let mut response = match road(core, &parts, connected, body).await {
         Ok(response) => response,
         Err(refusal) => refuse(core, &refusal),
     };
@@ -42,10 +46,11 @@ where
 async fn road<B: http_body::Body>(
     core: &Arc<Core>,
     parts: &Parts,
+    connected: Option<IpAddr>,
     body: B,
 ) -> Result<Response<Body>, Refusal> {
     if probes::wants_metrics(core, parts) {
-        limits::admit(core, parts, who(core, parts).await)?;
+        limits::admit(core, parts, connected, who(core, parts).await)?;
         return Ok(probes::metrics(core));
     }
     let Admitted { verb } = admit(&core.policy, &parts.method, parts.uri.path(), &parts.headers)?;
@@ -56,7 +61,7 @@ async fn road<B: http_body::Body>(
         *response.headers_mut() = answer.headers;
         return Ok(response);
     }
-    let (caller, running) = limits::admit(core, parts, who(core, parts).await)?;
+    let (caller, running) = limits::admit(core, parts, connected, who(core, parts).await)?;
     negotiate(verb, &parts.headers)?;
     let response = match verb {
         Verb::Post => {

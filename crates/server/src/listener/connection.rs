@@ -5,7 +5,7 @@ use super::{
     bounded::Bounded,
     places::{Busy, Place},
 };
-use crate::{Body, Remote};
+use crate::Body;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -65,11 +65,12 @@ async fn speak<A: Answers>(
     mut stopping: watch::Receiver<bool>,
 ) {
     let io = Bounded::new(stream, options.write_timeout);
-    let service = service_fn(|mut request: hyper::Request<Incoming>| {
+    let service = service_fn(|request: hyper::Request<Incoming>| {
         let (answers, busy) = (answers.clone(), place.used().request());
-        request.extensions_mut().insert(Remote(remote));
         async move {
-            Ok::<_, Infallible>(answers.answer(request).await.map(|body| Answered { body, _busy: busy }))
+            Ok::<_, Infallible>(
+                answers.answer(request, remote).await.map(|body| Answered { body, _busy: busy }),
+            )
         }
     });
     let connection = http1::Builder::new()

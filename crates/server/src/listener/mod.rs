@@ -9,7 +9,7 @@ use connection::connection;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use places::Places;
-use std::{io, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -115,15 +115,23 @@ pub async fn serve_admin(
 
 /// What answers the requests of a listener.
 trait Answers: Clone + Send + Sync + 'static {
-    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send;
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        remote: SocketAddr,
+    ) -> impl Future<Output = Response<Body>> + Send;
 
     /// Where connections are counted; `None` where they are not.
     fn counted(&self) -> Option<&Metrics>;
 }
 
 impl Answers for Endpoint {
-    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send {
-        self.handle(request)
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        remote: SocketAddr,
+    ) -> impl Future<Output = Response<Body>> + Send {
+        self.handle_from(request, remote.ip())
     }
 
     fn counted(&self) -> Option<&Metrics> {
@@ -132,7 +140,7 @@ impl Answers for Endpoint {
 }
 
 impl Answers for Admin {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn answer(&self, request: Request<Incoming>, _: SocketAddr) -> Response<Body> {
         self.handle(&request)
     }
 
