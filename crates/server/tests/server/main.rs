@@ -7,6 +7,7 @@ mod client;
 mod lifecycle;
 mod limits;
 mod metrics;
+mod mounted;
 mod polling;
 mod script;
 mod sessions;
