@@ -181,11 +181,10 @@ async fn accept<A: Answers, S: Secure>(
                 if let Some(metrics) = answers.counted() {
                     metrics.connections_waited.up();
                 }
-                places.displace();
                 tokio::select! {
                     biased;
                     () = &mut stop => break,
-                    place = places.wait() => place,
+                    place = places.make_room() => place,
                 }
             }
         };

@@ -7,11 +7,15 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
+    time::Duration,
 };
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
+
+/// How often somebody who waits for a place looks for connections that have become idle.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The places of a listener.
 pub(super) struct Places {
@@ -50,8 +54,18 @@ impl Places {
         self.free.clone().try_acquire_owned().ok().map(|free| self.fill(free))
     }
 
+    /// A place, as soon as there is one: idle connections make room, those included that become idle later.
+    pub(super) async fn make_room(&self) -> Place {
+        loop {
+            self.displace();
+            if let Ok(place) = tokio::time::timeout(LOOK_AGAIN, self.wait()).await {
+                return place;
+            }
+        }
+    }
+
     /// A place, as soon as one is free.
-    pub(super) async fn wait(&self) -> Place {
+    async fn wait(&self) -> Place {
         match self.free.clone().acquire_owned().await {
             Ok(free) => self.fill(free),
             // Nobody closes the semaphore; waiting is what harms nobody.
@@ -75,7 +89,7 @@ impl Places {
 
     /// Makes idle connections leave: about one in a hundred, those first that never said anything, then those that have been quiet
     /// for longest. A connection that is in the middle of a request stays.
-    pub(super) fn displace(&self) {
+    fn displace(&self) {
         let now = Instant::now();
         let mut idle: Vec<_> = self
             .taken
@@ -147,7 +161,7 @@ impl Use {
     }
 
     fn quiet_since(&self) -> Instant {
-        self.origin + std::time::Duration::from_millis(self.quiet.load(Relaxed))
+        self.origin + Duration::from_millis(self.quiet.load(Relaxed))
     }
 }
 
@@ -165,7 +179,6 @@ impl Drop for Busy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn leaves(place: &Place) -> bool {
         place.used.leaving.load(Relaxed)

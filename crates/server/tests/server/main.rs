@@ -6,6 +6,7 @@ mod asking;
 mod client;
 mod lifecycle;
 mod limits;
+mod listener;
 mod metrics;
 mod mounted;
 mod polling;
