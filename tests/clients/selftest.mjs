@@ -12,11 +12,17 @@ if (!python) {
   console.error('BOWLINE_TEST_PYTHON is not set: run this as `cargo xtask test --only clients`');
   process.exit(2);
 }
+const rmcp = process.env.BOWLINE_TEST_RMCP_CLIENT;
+if (!rmcp) {
+  console.error('BOWLINE_TEST_RMCP_CLIENT is not set: run this as `cargo xtask test --only clients`');
+  process.exit(2);
+}
 const path = relative => fileURLToPath(new URL(relative, import.meta.url));
 const CLIENTS = {
   v1: [process.execPath, path('node/v1.mjs')],
   v2: [process.execPath, path('node/v2.mjs')],
   python: [python, '-B', path('python/client.py')],
+  rmcp: [rmcp],
 };
 
 const children = [];
@@ -68,19 +74,19 @@ const servers = {
 const CUT = ['cut', '--seconds', '3', '--expect-once', '--no-repeats', '--min-resumes', '2'];
 const CHECKS = [
   // This server answers 400, not 404, for a session that has ended.
-  ['v1 v2 python', 'reference', ['everything', '--gone-status', '400']],
-  ['v1 v2 python', 'reference', ['slow', '--seconds', '1', '--expect-once', '--no-repeats']],
-  ['v1 v2 python', 'reference', ['many', '--calls', '200', '--parallel', '20']],
-  ['v1 v2 python', 'reference', ['cancel', '--seconds', '2']],
+  ['v1 v2 python rmcp', 'reference', ['everything', '--gone-status', '400']],
+  ['v1 v2 python rmcp', 'reference', ['slow', '--seconds', '1', '--expect-once', '--no-repeats']],
+  ['v1 v2 python rmcp', 'reference', ['many', '--calls', '200', '--parallel', '20']],
+  ['v1 v2 python rmcp', 'reference', ['cancel', '--seconds', '2']],
   ['v2 python', 'reference', ['slow', '--seconds', '1', '--mode', 'auto']],
-  ['v1 v2 python', 'closes', CUT],
-  ['v1 v2', 'resets', CUT],
+  ['v1 v2 python rmcp', 'closes', CUT],
+  ['v1 v2 rmcp', 'resets', CUT],
   ['python', 'resets', CUT, 'reconnection attempts were exhausted'],
-  // The checks can fail. (The polling server knows no cancelling: it answers.)
+  // The checks can fail. (The polling server knows no cancelling: it answers. rmcp then reads no more.)
   ['v1 v2 python', 'closes', ['cancel', '--seconds', '2'], 'to a cancelled call'],
-  ['v1 v2 python', 'reference', ['everything', '--gone-status', '404'], 'status 400, not 404'],
-  ['v1 v2 python', 'closes', ['cut', '--seconds', '1', '--min-resumes', '9'], 'was it cut at all'],
-  ['v1 v2 python', 'closes', ['slow', '--seconds', '9', '--deadline', '1'], 'not done after 1'],
+  ['v1 v2 python rmcp', 'reference', ['everything', '--gone-status', '404'], 'status 400, not 404'],
+  ['v1 v2 python rmcp', 'closes', ['cut', '--seconds', '1', '--min-resumes', '9'], 'was it cut at all'],
+  ['v1 v2 python rmcp', 'closes', ['slow', '--seconds', '9', '--deadline', '1'], 'not done after 1'],
 ];
 
 // Resolves to what went wrong, or nothing.

@@ -33,19 +33,31 @@ pub(crate) fn install_missing() -> Result<(), String> {
         return Ok(());
     }
     let by_hand = format!("install these (Debian's names) and run this again: {}", missing.join(" "));
+    update().map_err(|error| format!("{error}; {by_hand}"))?;
+    let install = ["install", "-q", "-y", "--no-install-recommends"];
+    apt_get(&[&install[..], &missing[..]].concat()).map_err(|error| format!("{error}; {by_hand}"))
+}
+
+/// Reads the lists of packages anew, as root or with sudo.
+///
+/// # Errors
+///
+/// Says why that cannot be done from here.
+pub(crate) fn update() -> Result<(), String> {
+    apt_get(&["update", "-q"])
+}
+
+/// Runs apt-get, as root or with sudo.
+fn apt_get(args: &[&str]) -> Result<(), String> {
     if !command::succeeds(Command::new("apt-get").arg("--version")) {
-        return Err(format!("this system has no apt-get: {by_hand}"));
+        return Err("this system has no apt-get".to_owned());
     }
     let as_root: &[&str] = if command::output(Command::new("id").arg("-u"))?.trim() == "0" {
         &["env", "DEBIAN_FRONTEND=noninteractive"]
     } else if command::succeeds(Command::new("sudo").args(["--non-interactive", "true"])) {
         &["sudo", "--non-interactive", "env", "DEBIAN_FRONTEND=noninteractive"]
     } else {
-        return Err(format!("neither root nor sudo without a password: {by_hand}"));
+        return Err("neither root nor sudo without a password".to_owned());
     };
-    let apt_get =
-        |args: &[&str]| command::run(Command::new(as_root[0]).args(&as_root[1..]).arg("apt-get").args(args));
-    apt_get(&["update", "-q"])?;
-    let install = ["install", "-q", "-y", "--no-install-recommends"];
-    apt_get(&[&install[..], &missing[..]].concat()).map_err(|error| format!("{error}; {by_hand}"))
+    command::run(Command::new(as_root[0]).args(&as_root[1..]).arg("apt-get").args(args))
 }

@@ -5,6 +5,7 @@
 
 mod apt;
 mod command;
+mod nginx;
 mod project;
 mod purity;
 mod steps;

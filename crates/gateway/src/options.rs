@@ -1,5 +1,6 @@
 //! What a gateway can be told.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use crate::child::{BackoffPolicy, ChildSpec};
@@ -14,6 +15,10 @@ pub enum Sharing {
     /// One process serves all sessions; the gateway is its one client. Its requests are refused and its log messages dropped,
     /// because they could reach the wrong principal (SEMANTICS 6).
     Shared,
+    /// So many processes, all alike, serve requests that belong to no session: the session mode `stateless`. Each request goes
+    /// to the least busy one; one that has work and is silent is left out as long as another is there. A process that ends
+    /// costs the calls it had, and is replaced while the others serve. Requests of the processes are refused.
+    Pool(NonZeroUsize),
 }
 
 /// The bounds and habits of a gateway. Build it with [`GatewayOptions::new`] and change fields.

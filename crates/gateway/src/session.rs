@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply, Request};
+use bowline_proto::projection::project_request;
 use bowline_proto::revision::Revision;
 use bowline_server::{Call, Peer};
 use tokio::sync::OwnedSemaphorePermit;
@@ -24,7 +25,8 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A session whose process is being started. `params` are those of the client's `initialize`.
+    /// A session whose process is being started. `params` are those of the client's `initialize`; the process is asked for the
+    /// revision that was negotiated with the client, in its words.
     pub(crate) fn start(
         common: &Arc<Common>,
         peer: Peer,
@@ -34,6 +36,8 @@ impl Session {
     ) -> Arc<Self> {
         let version = Raw::from_trusted(format!("\"{revision}\"").into());
         let hello = params.with_member("protocolVersion", &version).unwrap_or_else(Raw::empty_object);
+        let fitted = project_request(revision, "initialize", Some(hello.clone())).ok().flatten();
+        let hello = fitted.unwrap_or(hello);
         let session = Arc::new_cyclic(|session: &std::sync::Weak<Self>| Self {
             common: common.clone(),
             peer,
@@ -70,7 +74,7 @@ impl Session {
             upstream.initialized(Some(notification));
         } else {
             self.say_initialized(&upstream);
-            upstream.notify(&notification);
+            upstream.notify(notification);
         }
     }
 

@@ -192,6 +192,16 @@ fn uri(call: &Call) -> Option<String> {
     call.params()?.member("uri")?.string()
 }
 
+/// The parameters of `initialize` where the gateway itself is the client.
+pub(crate) fn own_hello() -> Raw {
+    let params = serde_json::json!({
+        "protocolVersion": Revision::NEWEST_LEGACY,
+        "capabilities": {},
+        "clientInfo": { "name": "bowline", "version": env!("CARGO_PKG_VERSION") },
+    });
+    Raw::from_value(&params).unwrap_or_else(|_| Raw::empty_object())
+}
+
 /// The result of `initialize` without the capability `logging`, which nobody is served here.
 fn without_logging(result: &Raw) -> Raw {
     let stripped = || {
@@ -205,12 +215,7 @@ fn without_logging(result: &Raw) -> Raw {
 
 impl Audience for Shared {
     fn hello(&self) -> Raw {
-        let params = serde_json::json!({
-            "protocolVersion": Revision::NEWEST_LEGACY,
-            "capabilities": {},
-            "clientInfo": { "name": "bowline", "version": env!("CARGO_PKG_VERSION") },
-        });
-        Raw::from_value(&params).unwrap_or_else(|_| Raw::empty_object())
+        own_hello()
     }
 
     fn log_level(&self) -> Option<String> {
@@ -262,7 +267,7 @@ impl Audience for Shared {
 }
 
 /// Gives progress to the call that was sent under the id that is its token, with the client's own token.
-fn progress(upstream: &Upstream, notification: &Notification) {
+pub(crate) fn progress(upstream: &Upstream, notification: &Notification) {
     let restored = || {
         let params = notification.params.as_ref()?;
         let call = upstream.call_of(params.member("progressToken")?.as_str().parse().ok()?)?;

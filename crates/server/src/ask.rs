@@ -108,7 +108,7 @@ async fn ask(
     core.metrics.asks.up();
     let method = request.method.clone();
     let sent = match &on {
-        On::Call(call) => call.exchange.say(request.to_bytes(), EventClass::Kept, None),
+        On::Call(call) => call.say(request.to_bytes(), EventClass::Kept, None),
         On::Standalone(outlet) => outlet.push(request.to_bytes(), EventClass::Kept, None),
     };
     if !sent {

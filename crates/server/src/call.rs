@@ -7,6 +7,9 @@ use bowline_proto::{
     projection::project_notification,
 };
 use bowline_store::EventClass;
+use bytes::Bytes;
+use http::request::Parts;
+use parking_lot::Mutex;
 use std::{fmt, sync::Arc};
 use tokio::sync::watch;
 
@@ -34,12 +37,15 @@ pub struct Call(pub(crate) Arc<CallState>);
 
 pub(crate) struct CallState {
     request: Request,
+    parts: Arc<Parts>,
     pub(crate) core: Arc<Core>,
     pub(crate) session: Arc<Session>,
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) started: Millis,
     progress_token: Option<Raw>,
     cancelled: watch::Sender<Option<CancelReason>>,
+    /// Whether the call has its answer. Held while something is said, so that nothing follows the answer.
+    answered: Mutex<bool>,
 }
 
 impl CallState {
@@ -47,18 +53,37 @@ impl CallState {
         core: &Arc<Core>,
         session: &Arc<Session>,
         exchange: &Arc<Exchange>,
+        parts: &Arc<Parts>,
         request: Request,
         progress_token: Option<Raw>,
     ) -> Arc<Self> {
         Arc::new(Self {
             request,
+            parts: parts.clone(),
             core: core.clone(),
             session: session.clone(),
             exchange: exchange.clone(),
             started: core.now(),
             progress_token,
             cancelled: watch::Sender::new(None),
+            answered: Mutex::new(false),
         })
+    }
+
+    /// Says something before the answer; returns whether a client may come to see it. A handler that was cancelled may still
+    /// run, and so may whatever else holds the call: once it is answered, that has nothing more to say (in a batch the
+    /// stream goes on, and an answer in plain JSON must not turn into a stream afterwards).
+    pub(crate) fn say(&self, payload: Bytes, class: EventClass, coalesce: Option<Bytes>) -> bool {
+        let answered = self.answered.lock();
+        !*answered && self.exchange.say(payload, class, coalesce)
+    }
+
+    /// Gives the answer; `None` where there is to be none. The first one counts.
+    pub(crate) fn answer(&self, response: Option<Bytes>) {
+        let mut answered = self.answered.lock();
+        if !std::mem::replace(&mut *answered, true) {
+            self.exchange.answer(response.map(|response| (self.id(), response)));
+        }
     }
 
     pub(crate) fn id(&self) -> &RequestId {
@@ -128,6 +153,12 @@ impl Call {
         self.0.progress_token.as_ref()
     }
 
+    /// The head of the HTTP request that brought the call: headers, and what layers in front of the endpoint put into its extensions.
+    #[must_use]
+    pub fn parts(&self) -> &Parts {
+        &self.0.parts
+    }
+
     /// The session's other side.
     #[must_use]
     pub fn peer(&self) -> Peer {
@@ -149,7 +180,7 @@ impl Call {
         let key = progress_key(&notification);
         let droppable = matches!(&*notification.method, "notifications/progress" | "notifications/message");
         let class = if droppable { EventClass::Droppable } else { EventClass::Kept };
-        self.0.exchange.say(notification.to_bytes(), class, key)
+        self.0.say(notification.to_bytes(), class, key)
     }
 
     /// Asks the client something (sampling, elicitation, roots) on this call's stream.
@@ -160,7 +191,8 @@ impl Call {
     /// Wishes that the connection be closed while the call runs on: the client polls (SEP-1699). A client whose revision has no
     /// polling keeps its connection.
     pub fn close_connection(&self) {
-        if let Some(outlet) = self.0.exchange.outlet_or_open() {
+        let answered = self.0.answered.lock();
+        if !*answered && let Some(outlet) = self.0.exchange.outlet_or_open() {
             outlet.wish_close();
         }
     }

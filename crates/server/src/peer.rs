@@ -64,6 +64,12 @@ impl Peer {
         self.session.record().subscriptions.iter().cloned().collect()
     }
 
+    /// Whether this URI is subscribed to.
+    #[must_use]
+    pub fn is_subscribed(&self, uri: &str) -> bool {
+        self.session.record().subscriptions.contains(uri)
+    }
+
     /// Says something that belongs to no call, on the standalone stream. It is kept until the client opens that stream.
     pub fn notify(&self, notification: &Notification) {
         if self.session.stateless || self.session.has_ended() {

@@ -34,15 +34,15 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 pub(crate) async fn answer(
     core: &Arc<Core>,
     caller: &Caller,
-    parts: &Parts,
+    parts: &Arc<Parts>,
     body: Bytes,
 ) -> Result<Response<Body>, Refusal> {
     match route_post(&core.policy, &parts.headers, parse(body)?)? {
         Post::Initialize(request) => initialize(core, caller, request).await,
-        Post::Session(post) => in_session(core, caller, post).await,
+        Post::Session(post) => in_session(core, caller, parts, post).await,
         Post::Stateless(post) => {
             let session = Arc::new(Session::binding(core, post.revision, caller.principal.as_deref()));
-            messages(core, &session, post.body).await
+            messages(core, &session, parts, post.body).await
         }
     }
 }
@@ -158,6 +158,7 @@ impl Drop for Offered<'_> {
 async fn in_session(
     core: &Arc<Core>,
     caller: &Caller,
+    parts: &Arc<Parts>,
     post: SessionPost<'_>,
 ) -> Result<Response<Body>, Refusal> {
     let id = post.body.request_id();
@@ -171,16 +172,17 @@ async fn in_session(
     if session.touch_due(core) {
         sessions::touch(core, &session).await;
     }
-    messages(core, &session, post.body).await
+    messages(core, &session, parts, post.body).await
 }
 
 async fn messages(
     core: &Arc<Core>,
     session: &Arc<Session>,
+    parts: &Arc<Parts>,
     body: Payload,
 ) -> Result<Response<Body>, Refusal> {
     match body {
-        Payload::Single(Message::Request(request)) => call(core, session, request).await,
+        Payload::Single(Message::Request(request)) => call(core, session, parts, request).await,
         Payload::Single(Message::Notification(notification)) => {
             notified(core, session, notification);
             Ok(accepted())
@@ -191,7 +193,7 @@ async fn messages(
             }
             Ok(accepted())
         }
-        Payload::Batch(members) => batch(core, session, members).await,
+        Payload::Batch(members) => batch(core, session, parts, members).await,
     }
 }
 
@@ -220,7 +222,12 @@ fn notified(core: &Arc<Core>, session: &Arc<Session>, notification: Notification
 
 // --- calls ---
 
-async fn call(core: &Arc<Core>, session: &Arc<Session>, request: Request) -> Result<Response<Body>, Refusal> {
+async fn call(
+    core: &Arc<Core>,
+    session: &Arc<Session>,
+    parts: &Arc<Parts>,
+    request: Request,
+) -> Result<Response<Body>, Refusal> {
     let id = request.id.clone();
     if session.stateless && needs_session(&request.method) {
         return Ok(json(core, Reply::from(ErrorObject::method_not_found(&request.method)).to_bytes(&id)));
@@ -232,7 +239,7 @@ async fn call(core: &Arc<Core>, session: &Arc<Session>, request: Request) -> Res
         core.options.json_hold
     };
     let exchange = Exchange::new(core, session, Some(id.clone()), 1);
-    let call = CallState::new(core, session, &exchange, request, token);
+    let call = CallState::new(core, session, &exchange, parts, request, token);
     // Before an id was told, nobody can come back; a session's calls run on all the same, since the client may only have
     // lost the answer to its POST (SEMANTICS 6).
     let mut leaving = EndsWithClient(if session.stateless { vec![call.clone()] } else { Vec::new() });
@@ -359,6 +366,7 @@ fn progress_token(request: &Request) -> Option<Raw> {
 async fn batch(
     core: &Arc<Core>,
     session: &Arc<Session>,
+    parts: &Arc<Parts>,
     members: Vec<Result<Message, ParseError>>,
 ) -> Result<Response<Body>, Refusal> {
     let mut requests = Vec::new();
@@ -392,7 +400,7 @@ async fn batch(
             continue;
         }
         let token = progress_token(&request);
-        let call = CallState::new(core, session, &exchange, request, token);
+        let call = CallState::new(core, session, &exchange, parts, request, token);
         match supervise::start(&call) {
             Ok(()) => leaving.0.push(call),
             Err(refused) => {

@@ -33,6 +33,8 @@ where
     if core.trust_proxy {
         take_forwarded_host(&mut parts.headers);
     }
+    // Shared: a call that runs on keeps what its handler may ask of its request.
+    let parts = Arc::new(parts);
     let mut response = match road(core, &parts, connected, body).await {
         Ok(response) => response,
         Err(refusal) => refuse(core, &refusal),
@@ -45,7 +47,7 @@ where
 
 async fn road<B: http_body::Body>(
     core: &Arc<Core>,
-    parts: &Parts,
+    parts: &Arc<Parts>,
     connected: Option<IpAddr>,
     body: B,
 ) -> Result<Response<Body>, Refusal> {

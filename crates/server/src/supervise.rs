@@ -140,7 +140,7 @@ fn finish(call: &Arc<CallState>, reply: Option<Reply>) {
         None => {}
     }
     let reply = reply.map(|reply| project_reply(call.session.revision, call.request_method(), reply));
-    call.exchange.answer(reply.map(|reply| (call.id(), reply.to_bytes(call.id()))));
+    call.answer(reply.map(|reply| reply.to_bytes(call.id())));
 }
 
 fn settle(call: &CallState, outcome: Result<Reply, Panicked>) -> Reply {

@@ -19,6 +19,8 @@ pub enum RealClient {
     TypeScript2,
     /// The Python SDK.
     Python,
+    /// The Rust SDK.
+    Rmcp,
 }
 
 /// What a client printed, and how it ended.
@@ -51,6 +53,9 @@ pub fn everything_server() -> [OsString; 3] {
 }
 
 impl RealClient {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::TypeScript1, Self::TypeScript2, Self::Python, Self::Rmcp];
+
     /// The command for a scenario, to be run or killed by the caller.
     #[must_use]
     pub fn command(self, url: &str, scenario: &str) -> Command {
@@ -67,6 +72,7 @@ impl RealClient {
                 command.arg("-B").arg(repository().join("tests/clients/python/client.py"));
                 command
             }
+            Self::Rmcp => Command::new(variable("BOWLINE_TEST_RMCP_CLIENT")),
         };
         command
             .arg(url)

@@ -36,7 +36,8 @@ pub(crate) enum CommandError {
 #[derive(Debug)]
 pub(crate) struct ChildSettings {
     pub(crate) spec: ChildSpec,
-    pub(crate) shared: bool,
+    pub(crate) mode: Option<ChildMode>,
+    pub(crate) pool: Option<usize>,
     pub(crate) init_timeout: Duration,
     pub(crate) max_children: usize,
 }
@@ -68,7 +69,8 @@ pub(crate) fn child_spec(
     spec.cwd = options.cwd;
     Ok(ChildSettings {
         spec,
-        shared: options.child == ChildMode::Shared,
+        mode: options.child,
+        pool: options.pool,
         init_timeout: options.init_timeout,
         max_children: options.max_children,
     })

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{duration, logging::LogFormat};
 use bowline_gateway::{
-    Gateway, GatewayOptions, Sharing,
+    Gateway, GatewayOptions,
     child::{Guard, GuardCommand, GuardError, SpawnError},
 };
 use bowline_server::{Endpoint, ListenerOptions, raise_file_limit, serve, serve_admin, serve_secured};
@@ -148,7 +148,7 @@ async fn last_words(endpoint: &Endpoint) {
 
 fn gateway(settings: &Settings, guard: Guard) -> Arc<Gateway> {
     let mut options = GatewayOptions::new(settings.child.clone());
-    options.sharing = if settings.shared { Sharing::Shared } else { Sharing::PerSession };
+    options.sharing = settings.sharing;
     options.init_timeout = settings.init_timeout;
     options.max_children = settings.max_children;
     Gateway::new(options, guard)

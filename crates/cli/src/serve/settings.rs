@@ -4,11 +4,11 @@ use super::{
     address::{Address, AddressError},
     command::{self, CommandError},
     keys::{self, KeyError},
-    options::{Mode, Response, ServeOptions, Stale},
+    options::{ChildMode, Mode, Response, ServeOptions, Stale},
     tls::{Tls, TlsError},
     tokens::{TokenError, Tokens},
 };
-use bowline_gateway::child::ChildSpec;
+use bowline_gateway::{Sharing, child::ChildSpec};
 use bowline_proto::{
     cursor::Keyring,
     http::{AllowListError, AllowedHosts, AllowedOrigins, SessionMode, StaleSession},
@@ -16,7 +16,7 @@ use bowline_proto::{
 };
 use bowline_server::{ListenerOptions, Options, Rate, ResponseMode};
 use clap::{ArgMatches, parser::ValueSource};
-use std::{ffi::OsString, sync::Arc, time::Duration};
+use std::{ffi::OsString, num::NonZeroUsize, sync::Arc, time::Duration};
 
 /// Wrong usage: what is said before anything is started. Exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -40,9 +40,15 @@ pub(crate) enum UsageError {
     #[error("--path {0:?} is taken: /healthz and /readyz are the probes, /metrics the metrics")]
     PathTaken(String),
     #[error(
-        "{0} needs --session-mode stateless: with sessions, calls can be resumed and a stale id is 404 in any case"
+        "{0} needs --session-mode stateless: with sessions, calls can be resumed, a stale id is 404 in any case, and --child says who shares a process"
     )]
     NeedsStateless(&'static str),
+    #[error(
+        "--child session cannot serve --session-mode stateless: there is no session that a process could belong to. Leave it out (a pool of --pool N processes, 2 if not told, serves the requests), or say --child shared for one process"
+    )]
+    ChildNeedsSession,
+    #[error("--pool and --child shared contradict each other: one process is no pool; leave one out")]
+    PoolShared,
     #[error("--stateful and --stateless (or --session-mode stateless) contradict each other; give one")]
     ModeConflict,
 }
@@ -66,7 +72,8 @@ pub(crate) struct Settings {
     pub(crate) endpoint: Options,
     pub(crate) listener: ListenerOptions,
     pub(crate) child: ChildSpec,
-    pub(crate) shared: bool,
+    /// Who shares a process of the server.
+    pub(crate) sharing: Sharing,
     pub(crate) init_timeout: Duration,
     pub(crate) max_children: usize,
     pub(crate) drain_timeout: Duration,
@@ -95,6 +102,7 @@ impl Settings {
         )?;
         let path = check_path(network.path)?;
         let mode = session_mode(&options.sessions)?;
+        let sharing = sharing(mode, child.mode, child.pool)?;
         let keyring = keys::keyring(network.key_file.as_deref(), typed("key_file"), environment)?;
         let access = options.access;
         let tokens = Tokens::new(access.auth_token_file.as_deref(), typed("auth_token_file"), environment)?;
@@ -162,7 +170,7 @@ impl Settings {
             endpoint,
             listener,
             child: child.spec,
-            shared: child.shared,
+            sharing,
             init_timeout: child.init_timeout,
             max_children: child.max_children,
             drain_timeout: network.drain_timeout,
@@ -208,6 +216,23 @@ fn session_mode(sessions: &super::options::SessionOptions) -> Result<SessionMode
     Ok(SessionMode::Stateful)
 }
 
+/// Processes of a pool when nobody says how many.
+const POOL: NonZeroUsize = NonZeroUsize::new(2).expect("2 is not 0");
+
+/// Who shares a process. Without sessions nobody can have one of its own.
+fn sharing(mode: SessionMode, child: Option<ChildMode>, pool: Option<usize>) -> Result<Sharing, UsageError> {
+    match (mode, child, pool) {
+        (SessionMode::Stateful, _, Some(_)) => Err(UsageError::NeedsStateless("--pool")),
+        (_, Some(ChildMode::Shared), Some(_)) => Err(UsageError::PoolShared),
+        (_, Some(ChildMode::Shared), None) => Ok(Sharing::Shared),
+        (SessionMode::Stateful, Some(ChildMode::Session) | None, None) => Ok(Sharing::PerSession),
+        (SessionMode::Stateless { .. }, Some(ChildMode::Session), _) => Err(UsageError::ChildNeedsSession),
+        (SessionMode::Stateless { .. }, None, pool) => {
+            Ok(Sharing::Pool(pool.and_then(NonZeroUsize::new).unwrap_or(POOL)))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,7 +254,8 @@ mod tests {
         assert_eq!(settings.address.to_string(), "127.0.0.1:8000");
         assert_eq!((settings.path.as_str(), settings.mode), ("/mcp", SessionMode::Stateful));
         assert_eq!(settings.drain_timeout, Duration::from_secs(30));
-        assert!(!settings.shared && !settings.trust_proxy && settings.keyring.is_none());
+        assert_eq!(settings.sharing, Sharing::PerSession);
+        assert!(!settings.trust_proxy && settings.keyring.is_none());
     }
 
     #[test]
@@ -263,7 +289,8 @@ mod tests {
         assert_eq!(settings.address.to_string(), "[::1]:0");
         assert_eq!(settings.path, "/x/");
         assert_eq!(settings.init_timeout, Duration::from_secs(5));
-        assert!(settings.trust_proxy && settings.shared);
+        assert_eq!(settings.sharing, Sharing::Shared);
+        assert!(settings.trust_proxy);
         assert_eq!(settings.admin.as_ref().unwrap().to_string(), "127.0.0.1:0");
         let rate = endpoint.rate.unwrap();
         assert_eq!((rate.requests, rate.per, rate.burst), (600, Duration::from_secs(60), 9));
@@ -291,7 +318,11 @@ mod tests {
         let line = "--session-mode stateless --resumable --stale-session ignore -- cat";
         assert_eq!(settings(line).unwrap().mode, resumable);
         let plain = SessionMode::Stateless { resumable: false, stale_session: StaleSession::NotFound };
-        assert_eq!(settings("--stateless -- cat").unwrap().mode, plain);
+        let stateless = settings("--stateless -- cat").unwrap();
+        assert_eq!((stateless.mode, stateless.sharing), (plain, Sharing::Pool(POOL)));
+        let pool = settings("--stateless --pool 5 -- cat").unwrap().sharing;
+        assert_eq!(pool, Sharing::Pool(NonZeroUsize::new(5).unwrap()));
+        assert_eq!(settings("--stateless --child shared -- cat").unwrap().sharing, Sharing::Shared);
         assert_eq!(settings("--stateful -- cat").unwrap().mode, SessionMode::Stateful);
     }
 
@@ -324,6 +355,10 @@ mod tests {
             ("--resumable -- cat", "--resumable needs --session-mode stateless"),
             ("--stale-session ignore -- cat", "--stale-session ignore needs --session-mode stateless"),
             ("--stateful --stateless -- cat", "contradict each other"),
+            ("--stateless --child session -- cat", "--child session cannot serve --session-mode stateless"),
+            ("--pool 3 -- cat", "--pool needs --session-mode stateless"),
+            ("--stateless --child shared --pool 3 -- cat", "--pool and --child shared contradict each other"),
+            ("--stateless --pool 0 -- cat", "expected a whole number from 1"),
             ("--listen 127.0.0.1:1 --port 2 -- cat", "--listen already names address and port"),
             ("--listen 8000 -- cat", "--port 8000"),
             ("--json-hold 5 -- cat", "a number needs its unit: 5ms, 5s, 5m or 5h"),

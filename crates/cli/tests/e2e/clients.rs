@@ -29,13 +29,13 @@ const PARKING: &str = "--max-connection 3s --retry 500ms";
 
 /// Options under which a client can survive a network that resets every connection two seconds after it was made.
 ///
-/// The TypeScript clients survive any number of resets: every connection shows them an id. The Python client counts a resumed
-/// connection that is reset as a failed attempt and gives up at the third with no orderly close between. Parked after 1.2 s,
+/// The TypeScript and the Rust clients survive any number of resets: every connection shows them an id. The Python client
+/// counts a resumed connection that is reset as a failed attempt and gives up at the third with no orderly close between. Parked after 1.2 s,
 /// most of its connections end in order before the network cuts them: what who runs such a network has to configure.
 fn parking_for(client: RealClient) -> &'static str {
     match client {
         RealClient::Python => "--max-connection 1200ms --retry 300ms",
-        RealClient::TypeScript1 | RealClient::TypeScript2 => "--retry 300ms",
+        RealClient::TypeScript1 | RealClient::TypeScript2 | RealClient::Rmcp => "--retry 300ms",
     }
 }
 
@@ -106,4 +106,5 @@ clients! {
     typescript_1: RealClient::TypeScript1;
     typescript_2: RealClient::TypeScript2;
     python: RealClient::Python;
+    rmcp: RealClient::Rmcp;
 }

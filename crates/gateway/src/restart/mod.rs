@@ -322,6 +322,7 @@ impl Keeper {
                 return failed(ErrorObject::internal("timeout", text), true);
             }
         };
+        upstream.speaks(&result);
         if first {
             // The line it came on may be large; this is kept as long as the session.
             *self.told.lock() = Raw::parse(result.as_str().to_owned()).ok();

@@ -1,10 +1,12 @@
 //! One process as the gateway talks to it: requests with ids of ours, what comes back, and the end.
 
+mod fit;
 mod questions;
 mod reading;
+mod silence;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -13,10 +15,12 @@ use bowline_server::Call;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use self::fit::Fit;
 use self::questions::Open;
 pub(crate) use self::questions::{On, Question};
+use self::silence::Silence;
 use crate::child::{Child, Exit, SendError, SpawnError};
 use crate::common::Common;
 use crate::line::one_line;
@@ -82,6 +86,9 @@ pub(crate) struct Upstream {
     hangs: AtomicBool,
     /// The id of the last `ping` that asked whether it hangs.
     probe: AtomicU64,
+    /// What it speaks.
+    fit: Mutex<Fit>,
+    silence: Mutex<Silence>,
 }
 
 impl Upstream {
@@ -105,6 +112,8 @@ impl Upstream {
             end: watch::Sender::new(None),
             hangs: AtomicBool::new(false),
             probe: AtomicU64::new(0),
+            fit: Mutex::default(),
+            silence: Mutex::new(Silence::new(Instant::now())),
         });
         tokio::spawn(upstream.clone().run(lines, common.alive(), place));
         Ok(upstream)
@@ -133,13 +142,25 @@ impl Upstream {
         if !std::mem::replace(&mut *sent, true) {
             let notification =
                 notification.unwrap_or_else(|| Notification::new("notifications/initialized", None));
+            self.notify(notification);
+        }
+    }
+
+    /// Sends a notification in the words of the process. One that finds no room is dropped and counted: it must not hold up
+    /// who sends it.
+    pub(crate) fn notify(&self, notification: Notification) {
+        if let Some(notification) = self.fit().notification(notification) {
             self.post(notification.to_bytes());
         }
     }
 
-    /// Sends a notification. One that finds no room is dropped and counted: it must not hold up who sends it.
-    pub(crate) fn notify(&self, notification: &Notification) {
-        self.post(notification.to_bytes());
+    /// Takes note of what the process speaks: its answer to `initialize`.
+    pub(crate) fn speaks(&self, hello: &Raw) {
+        *self.fit.lock() = Fit::of_hello(hello);
+    }
+
+    fn fit(&self) -> Fit {
+        *self.fit.lock()
     }
 
     fn post(&self, message: Bytes) {
@@ -163,6 +184,10 @@ impl Upstream {
         method: &str,
         params: Option<Raw>,
     ) -> Outcome {
+        let params = match self.fit().request(method, params) {
+            Ok(params) => params,
+            Err(unsupported) => return Outcome::Failed(unsupported.to_error()),
+        };
         let (outcome, coming) = oneshot::channel();
         {
             let mut table = self.table.lock();
@@ -180,6 +205,10 @@ impl Upstream {
                 ));
             }
             let token = call.and_then(Call::progress_token).map(token_key);
+            if table.pending.is_empty() {
+                // Who has nothing to do is silent for good reason.
+                self.silence.lock().heard(Instant::now());
+            }
             table.pending.insert(id, Pending { call: call.cloned(), token, outcome });
         }
         let waiting = Waiting { upstream: self, id, cancels: method != "initialize" };
@@ -220,6 +249,22 @@ impl Upstream {
     }
 
     // --- calls ---
+
+    /// How busy it is, less being better: first whether it may hang, having work and saying nothing, then how much it works
+    /// on. One that may hang is asked whether it is there, so that a server that only takes its time is soon known as such.
+    pub(crate) fn load(&self) -> (bool, usize) {
+        let pending = self.table.lock().pending.len();
+        if pending == 0 {
+            return (false, 0);
+        }
+        let (quiet, asks) = self.silence.lock().look(Instant::now());
+        if asks {
+            let id = self.next_id();
+            self.probe.store(id, Ordering::Relaxed);
+            self.post(Request { id: id.into(), method: "ping".into(), params: None }.to_bytes());
+        }
+        (quiet, pending)
+    }
 
     /// How many calls of clients run, and the newest of them.
     pub(crate) fn running(&self) -> (usize, Option<Call>) {
@@ -272,7 +317,7 @@ impl Drop for Waiting<'_> {
         let known = self.upstream.table.lock().pending.remove(&self.id).is_some();
         if known && self.cancels {
             let reason = Raw::from_value("the client does not wait for it any more").ok();
-            self.upstream.notify(&cancelled(&self.id.into(), reason));
+            self.upstream.notify(cancelled(&self.id.into(), reason));
         }
     }
 }

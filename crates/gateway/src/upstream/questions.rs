@@ -75,14 +75,14 @@ impl Upstream {
         let mut ask = Box::pin(ask);
         // Sent here and now, so that nothing the process says later overtakes it.
         if let Poll::Ready(reply) = poll_fn(|cx| Poll::Ready(ask.as_mut().poll(cx))).await {
-            return self.post(reply.to_bytes(id));
+            return self.post(self.fit().reply(method, reply).to_bytes(id));
         }
         let upstream = self.clone();
-        let id = request.id.clone();
+        let (id, method) = (request.id.clone(), request.method.clone());
         // The task takes its entry out again, which it can only do once the lock is free.
         let mut open = self.questions.lock();
         let task = tokio::spawn(async move {
-            let reply = ask.await;
+            let reply = upstream.fit().reply(&method, ask.await);
             let known = upstream.questions.lock().remove(&id).is_some();
             if known && let Err(error) = upstream.child.send(one_line(reply.to_bytes(&id))).await {
                 tracing::debug!(target: "bowline::gateway", child = %upstream.name, %error, "an answer was dropped");

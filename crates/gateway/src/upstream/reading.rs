@@ -40,6 +40,7 @@ impl Upstream {
                     continue;
                 }
             };
+            self.silence.lock().heard(Instant::now());
             match received {
                 Received::Line(line) => self.line(line, &mut noise).await,
                 Received::TooLong => self.too_long(),

@@ -377,10 +377,7 @@ fn visit_members<'a>(text: &'a str, see: impl FnMut(&str, &'a str)) -> Option<()
                 let value = map.next_value::<&'de RawValue>()?;
                 match key.get().strip_prefix('"').and_then(|key| key.strip_suffix('"')) {
                     Some(key) if !key.contains('\\') => (self.0)(key, value.get()),
-                    // Already parsed as a string once, so it is one.
-                    _ => {
-                        (self.0)(&serde_json::from_str::<String>(key.get()).unwrap_or_default(), value.get());
-                    }
+                    _ => (self.0)(&unescaped(key.get()), value.get()),
                 }
             }
             Ok(())
@@ -392,9 +389,35 @@ fn visit_members<'a>(text: &'a str, see: impl FnMut(&str, &'a str)) -> Option<()
     serde_json::Deserializer::from_str(text).deserialize_map(Members(see)).ok()
 }
 
+/// The text of a JSON string. Halves of surrogate pairs, which JSON can write and text cannot hold (Python writes them for
+/// names of files, say), become U+FFFD: the name stays one of its own.
+fn unescaped(json: &str) -> String {
+    struct Text;
+    impl Visitor<'_> for Text {
+        type Value = String;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+        fn visit_bytes<E>(self, text: &[u8]) -> Result<String, E> {
+            Ok(String::from_utf8_lossy(text).into_owned())
+        }
+    }
+    // The parser that found the string has checked its escapes.
+    serde_json::Deserializer::from_str(json).deserialize_bytes(Text).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_with_half_a_surrogate_pair_is_not_the_empty_name() {
+        let text = r#"{"a\ud800":1,"\udfff":2,"\u0062\ud83d\ude00":3,"":4}"#;
+        let names: Vec<_> = all_members(text).unwrap().into_iter().map(|(name, _)| name).collect();
+        assert!(names[0].starts_with("a\u{fffd}") && names[1].starts_with('\u{fffd}'), "{names:?}");
+        assert_eq!(names[2..], ["b\u{1f600}", ""]);
+        assert_eq!(find_member(text, ""), Some("4"));
+    }
 
     fn one(text: &str) -> Result<Message, ParseError> {
         match parse(Bytes::copy_from_slice(text.as_bytes()))? {

@@ -193,3 +193,40 @@ async fn a_drain_with_nothing_running_is_over_at_once() {
     standalone.events().await;
     assert!((Instant::now() - began).as_millis() < 100);
 }
+
+#[tokio::test(start_paused = true)]
+async fn in_a_batch_nothing_of_a_call_follows_its_answer() {
+    let mut options = Options::default();
+    options.call_timeout = Duration::from_secs(60);
+    let server = Server::with(options);
+    let client = server.client("2025-03-26").await;
+    let batch = json!([
+        { "jsonrpc": "2.0", "id": 1, "method": "talkative", "params": { "token": "a", "after": 1 } },
+        { "jsonrpc": "2.0", "id": 2, "method": "count", "params": { "then": 59.9 } },
+        { "jsonrpc": "2.0", "id": 3, "method": "talkative", "params": { "token": "b" } },
+    ]);
+    let mut answer = client.post(&batch).await;
+    let cancel =
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 3 } });
+    assert_eq!(client.post(&cancel).await.status, 202);
+    let messages = answer.messages().await;
+    let ids: Vec<_> = messages.iter().filter_map(|message| message["id"].as_u64()).collect();
+    let progress: Vec<_> =
+        messages.iter().filter_map(|message| message["params"]["progress"].as_u64()).collect();
+    assert_eq!((ids, progress), (vec![2, 1], vec![1, 1]), "{messages:?}");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(*server.script.said_late.lock(), [false, false]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_in_plain_json_opens_no_stream_afterwards() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let answer = client.call("left_behind", json!({})).await;
+    assert_eq!(answer.json().await["result"], "done");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(*server.script.said_late.lock(), [false, false]);
+    let began = Instant::now();
+    server.endpoint.drain(Duration::from_secs(30)).await;
+    assert_eq!(Instant::now() - began, Duration::ZERO, "nobody has anything to fetch");
+}

@@ -20,6 +20,8 @@ pub(crate) struct Script {
     pub(crate) ended: AtomicUsize,
     pub(crate) notified: AtomicUsize,
     pub(crate) cancelled: parking_lot::Mutex<Vec<CancelReason>>,
+    /// Whether what was said after the answer was taken.
+    pub(crate) said_late: Arc<parking_lot::Mutex<Vec<bool>>>,
     pub(crate) peers: parking_lot::Mutex<Vec<Peer>>,
     /// Lets the calls of the method `gate` go on.
     pub(crate) gate: Notify,
@@ -104,6 +106,27 @@ impl Script {
                 let reason = call.cancelled().await;
                 self.cancelled.lock().push(reason);
                 std::future::pending().await
+            }
+            // Still talks when it is over.
+            "talkative" => {
+                let token = &params["token"];
+                let _ = call.notify(&progress(token, 1));
+                call.cancelled().await;
+                tokio::time::sleep(seconds("after")).await;
+                self.said_late.lock().push(call.notify(&progress(token, 2)));
+                std::future::pending().await
+            }
+            // Answers at once; something that it started talks on.
+            "left_behind" => {
+                let (call, said_late) = (call.clone(), self.said_late.clone());
+                tokio::spawn(async move {
+                    tokio::task::yield_now().await;
+                    call.close_connection();
+                    let said = call.notify(&progress(&json!("t"), 1));
+                    let asked = matches!(call.ask("roots/list", None).await, Reply::Result(_));
+                    said_late.lock().extend([said, asked]);
+                });
+                Reply::Result(raw(&json!("done")))
             }
             "close" => {
                 call.close_connection();

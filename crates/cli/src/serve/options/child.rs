@@ -5,10 +5,9 @@ use clap::ValueEnum;
 use std::{path::PathBuf, time::Duration};
 
 /// How many processes serve the sessions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ChildMode {
     /// One process for each session: clients cannot see each other's state.
-    #[default]
     Session,
     /// One process for all: for servers that keep no state of a client. Its requests to clients are refused and its log
     /// messages dropped, as they could reach the wrong one.
@@ -35,9 +34,14 @@ pub(crate) struct ChildOptions {
     #[arg(long, value_name = "CMD", env = "BOWLINE_STDIO")]
     pub(crate) stdio: Option<String>,
 
-    /// Whether each session has a process of its own, or all share one.
-    #[arg(long, value_name = "MODE", env = "BOWLINE_CHILD", value_enum, default_value_t)]
-    pub(crate) child: ChildMode,
+    /// Whether each session has a process of its own, or all share one. Default: `session`; with --session-mode stateless,
+    /// where there are no sessions, a pool of processes instead.
+    #[arg(long, value_name = "MODE", env = "BOWLINE_CHILD", value_enum)]
+    pub(crate) child: Option<ChildMode>,
+
+    /// Stateless: how many processes serve the requests. Each request goes to the least busy one. Default: 2.
+    #[arg(long, value_name = "N", env = "BOWLINE_POOL", value_parser = super::network::count)]
+    pub(crate) pool: Option<usize>,
 
     /// The folder it runs in. Default: the current one.
     #[arg(long, value_name = "DIR", env = "BOWLINE_CWD")]

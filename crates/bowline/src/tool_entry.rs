@@ -1,0 +1,66 @@
+//! From a tool and its handler to what is served.
+
+use crate::{
+    call::Call,
+    catalog::{Entry, Run},
+    mistake::BuildError,
+    reply,
+    schema::{Check, Schema},
+    tool::{Hints, IntoToolResult, ListedTool, Tool},
+};
+use bowline_proto::jsonrpc::Raw;
+use bowline_server::BoxFuture;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use std::{future::ready, sync::Arc};
+
+/// A tool's entry: its schemas made and compiled, its handler boxed.
+pub(crate) fn tool_entry<S, In, F, Fut>(tool: Tool, handler: F) -> Result<Entry<Run<S>>, BuildError>
+where
+    S: Send + Sync + 'static,
+    In: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Fn(Call<S>, In) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: IntoToolResult> + Send + 'static,
+{
+    let name = tool.name;
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    if name.is_empty() || name.len() > 128 || !name.bytes().all(allowed) {
+        return Err(BuildError::ToolName(name));
+    }
+    let mistake = |which, why| BuildError::Schema { which, name: name.clone(), why };
+    let input = tool.input.unwrap_or_else(Schema::of_input::<In>);
+    let input = input.into_object_schema().map_err(|why| mistake("input", why))?;
+    let output = tool.output.or_else(<Fut::Output as IntoToolResult>::output_schema);
+    let output = output.map(Schema::into_object_schema).transpose().map_err(|why| mistake("output", why))?;
+    let check_input = Check::new(&input).map_err(|why| mistake("input", why))?;
+    let check_output = output.as_ref().map(Check::new).transpose().map_err(|why| mistake("output", why))?;
+    let check_output = check_output.map(Arc::new);
+    let no_hints = Hints::default();
+    let listed = ListedTool {
+        name: &name,
+        title: tool.title.as_deref(),
+        description: tool.description.as_deref(),
+        input_schema: &input,
+        output_schema: output.as_ref(),
+        annotations: (tool.hints != no_hints).then_some(&tool.hints),
+        icons: &tool.icons,
+        meta: tool.meta.as_ref(),
+    };
+    let listed = Raw::from_value(&listed)
+        .map_err(|error| BuildError::Definition { name: name.clone(), why: error.to_string() })?;
+    let called: Arc<str> = name.as_str().into();
+    let run = move |ctx: Call<S>, arguments: &str| -> BoxFuture<'static, _> {
+        let read = match check_input.fault(arguments) {
+            Some(fault) => Err(fault),
+            None => serde_json::from_str::<In>(arguments).map_err(|error| error.to_string()),
+        };
+        let input = match read {
+            Ok(input) => input,
+            Err(why) => return Box::pin(ready(reply::bad_arguments(ctx.revision(), &called, &why))),
+        };
+        let work = handler(ctx, input);
+        let (check_output, called) = (check_output.clone(), called.clone());
+        Box::pin(async move { reply::tool(work.await.into_tool_result(), check_output.as_deref(), &called) })
+    };
+    Ok(Entry { name, listed, run: Box::new(run) })
+}

@@ -1,0 +1,3 @@
+#![cfg_attr(fuzzing, no_main, allow(unsafe_code))]
+
+bowline_fuzz::target!(bowline_fuzz::sse_decode::run);
