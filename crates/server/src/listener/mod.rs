@@ -159,10 +159,16 @@ async fn accept<A: Answers, S: Secure>(
     let places = Places::new(options.max_connections);
     let (stopping, _) = watch::channel(false);
     let mut stop = std::pin::pin!(stop);
+    let mut second = tokio::time::interval(Duration::from_secs(1));
+    second.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         let accepted = tokio::select! {
             biased;
             () = &mut stop => break,
+            _ = second.tick() => {
+                places.tick();
+                continue;
+            }
             accepted = listener.accept() => accepted,
         };
         let (stream, remote) = match accepted {
