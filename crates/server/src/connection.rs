@@ -11,7 +11,7 @@ use crate::{
 use bowline_proto::{
     cursor::{Cursor, CursorKind, CursorRequest, IdText, StreamId},
     jsonrpc::{ErrorObject, RequestId},
-    legacy::{Close, End, Frame, PageFacts, Position, Reader, ReaderConfig, Start},
+    legacy::{Close, End, Frame, Millis, PageFacts, Position, Reader, ReaderConfig, Start},
     sse::encode,
 };
 use bowline_store::{ReadError, ReadLimit, Store, StreamKind, Wakeups};
@@ -51,6 +51,8 @@ pub(crate) struct Connection {
     wakeups: Wakeups,
     generation: u64,
     cursor: Cursor,
+    /// Whether what is written carries ids: the stream is in the store.
+    ids: bool,
     outlet: Option<Arc<Outlet>>,
     close_wishes: Option<watch::Receiver<u64>>,
     drain: watch::Receiver<Drain>,
@@ -124,6 +126,7 @@ impl Connection {
                 poll: target.poll,
                 request,
             },
+            ids,
             close_wishes: target.outlet.as_ref().map(|outlet| outlet.close_wishes()),
             drain: core.drain.subscribe(),
             handed: None,
@@ -221,16 +224,21 @@ impl Connection {
                 self.reader.on_read_failed(now);
             }
             Err(ReadError::Evicted { oldest }) if self.cursor.kind == CursorKind::Standalone => {
-                self.reader.on_resync(
-                    now,
-                    crate::get::resync_messages(&self.session),
-                    oldest.saturating_sub(1),
-                );
+                self.resync(now, oldest.saturating_sub(1));
             }
-            // The session's end removes its streams; there is nobody to be told.
+            Err(ReadError::Lost { tail }) if self.cursor.kind == CursorKind::Standalone => {
+                self.resync(now, tail);
+            }
+            // Its session ended: nobody waits for it any more.
             Err(_) if self.session.has_ended() => self.over = true,
             Err(error) => self.lose(&error, out),
         }
+    }
+
+    /// Events of a standalone stream are gone: the client is told to look again at everything, and what is after `tail`
+    /// follows.
+    fn resync(&mut self, now: Millis, tail: u64) {
+        self.reader.on_resync(now, crate::get::resync_messages(&self.session), tail);
     }
 
     /// The stream is gone under its reader: the only answer that ends the wait in every client is an error for the
@@ -245,8 +253,14 @@ impl Connection {
                 "expired",
                 "the server no longer has the messages of this request",
             );
-            self.mint(Position { offset: self.reader.position(), poll: self.cursor.poll + 1 });
-            encode::message(out, &self.id, &error.to_response(Some(&id)));
+            let response = error.to_response(Some(&id));
+            if self.ids {
+                let poll = self.cursor.poll.saturating_add(1);
+                self.mint(Position { offset: self.reader.position(), poll });
+                encode::message(out, &self.id, &response);
+            } else {
+                encode::data(out, &response);
+            }
         }
     }
 

@@ -24,8 +24,10 @@ use tokio::{sync::watch, time::Instant};
 pub(crate) enum Drain {
     /// It serves.
     No,
-    /// It takes nothing new, and connections that can come back elsewhere are closed.
+    /// It takes no new sessions, and connections that can come back elsewhere are closed.
     Leaving,
+    /// Its time is over: what still runs is ended.
+    Over,
 }
 
 /// What an endpoint is made of.
@@ -111,5 +113,11 @@ impl Core {
 
     pub(crate) fn is_draining(&self) -> bool {
         *self.drain.borrow() != Drain::No
+    }
+
+    /// Waits until a drain is over and calls that still run have to end.
+    pub(crate) async fn drain_over(&self) {
+        // The sender lives in `self`, so the wait ends with what it waits for.
+        let _ = self.drain.subscribe().wait_for(|drain| *drain == Drain::Over).await;
     }
 }

@@ -23,6 +23,11 @@ pub(crate) async fn answer(
         Found::Unavailable => return Err(Refusal::unavailable("store_unavailable", 1, None)),
     };
     check_session_revision(session.revision, delete.header_revision, None)?;
-    sessions::end(core, &session, Ending::Deleted).await;
-    Ok(nothing())
+    let core = core.clone();
+    // In a task of its own: a client that does not wait for the answer must not keep the tombstone from the store.
+    let ended = tokio::spawn(async move { sessions::end(&core, &session, Ending::Deleted).await });
+    match ended.await {
+        Ok(()) => Ok(nothing()),
+        Err(_) => Err(Refusal::internal("failed", "the session could not be ended", None)),
+    }
 }

@@ -1,7 +1,7 @@
 //! An MCP endpoint: a [`tower_service::Service`] over [`http`] types, and its life.
 
 use crate::{
-    Admin, Authenticator, CancelReason, Metrics, RawHandler, Remote,
+    Admin, Authenticator, Metrics, RawHandler, Remote,
     body::Body,
     config::Options,
     core::{Config, Core, Drain},
@@ -223,6 +223,11 @@ impl Endpoint {
         service::answer(&self.core, request, Some(connected.to_canonical())).await
     }
 
+    #[cfg(test)]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
     /// What this endpoint counts.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
@@ -238,11 +243,17 @@ impl Endpoint {
     /// Starts to leave: `/readyz` says so, new sessions are refused, connections that can come back are told when and closed.
     /// Polls, responses and running calls go on.
     pub fn start_drain(&self) {
-        self.core.drain.send_replace(Drain::Leaving);
+        self.core.drain.send_if_modified(|drain| {
+            let first = *drain == Drain::No;
+            if first {
+                *drain = Drain::Leaving;
+            }
+            first
+        });
     }
 
     /// Leaves: [`Endpoint::start_drain`], then waits until every call ended and its result was fetched, for `timeout` at most.
-    /// What runs then is sealed with an error that says so.
+    /// What runs then, or is begun later, is ended with an error that says so; that takes a moment more.
     pub async fn drain(&self, timeout: Duration) {
         self.start_drain();
         let idle = async {
@@ -251,11 +262,7 @@ impl Endpoint {
             }
         };
         if tokio::time::timeout(timeout, idle).await.is_err() {
-            for session in self.core.sessions.all() {
-                for call in session.calls() {
-                    call.cancel(CancelReason::Draining);
-                }
-            }
+            self.core.drain.send_replace(Drain::Over);
         }
     }
 

@@ -120,12 +120,13 @@ impl Exchange {
     }
 
     /// Turns the answer into a stream now, if it is not one. `None` where nobody could read it: the client is gone
-    /// without an id, or the endpoint never streams.
+    /// without an id, the endpoint never streams, or every response is given. The last is what a hold finds that ends in the
+    /// same moment as its call, and whoever speaks through a call that is over: a stream opened then would never be sealed.
     pub(crate) fn outlet_or_open(&self) -> Option<Arc<Outlet>> {
         let mut phase = self.phase.lock();
         let outlet = match &mut *phase {
             Phase::Streaming { outlet, .. } => return Some(outlet.clone()),
-            Phase::Quiet { gone: Some(_), .. } => return None,
+            Phase::Quiet { gone: Some(_), .. } | Phase::Quiet { waiting: 0, .. } => return None,
             Phase::Quiet { .. } if self.core.options.response == ResponseMode::Json => return None,
             Phase::Quiet { replies, waiting, .. } => {
                 let outlet = if self.stored() {

@@ -23,7 +23,9 @@ use bowline_proto::{
         InitializeRequest, MCP_SESSION_ID, Payload, Post, Refusal, SessionPost, check_session_post,
         route_post, session_not_found,
     },
-    jsonrpc::{ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, parse},
+    jsonrpc::{
+        self as rpc, ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, parse,
+    },
     projection::{project_result, strip_stateless},
 };
 use bowline_store::{CreateError, SessionRecord, StreamKind};
@@ -188,12 +190,16 @@ async fn messages(
             Ok(accepted())
         }
         Payload::Single(Message::Response(response)) => {
-            if !session.answer_ask(&response.id, response.reply) {
-                core.metrics.responses_unknown.up();
-            }
+            answered(core, session, response);
             Ok(accepted())
         }
         Payload::Batch(members) => batch(core, session, parts, members).await,
+    }
+}
+
+fn answered(core: &Core, session: &Session, response: rpc::Response) {
+    if !session.answer_ask(&response.id, response.reply) {
+        core.metrics.responses_unknown.up();
     }
 }
 
@@ -286,10 +292,11 @@ async fn stream(
     };
     match Connection::open(core, session, target).await {
         Ok(body) => Ok(events(core, body)),
-        Err(error) => Err(Refusal::internal(
-            "stream_lost",
-            format!("the answer cannot be streamed: {error}"),
-            request_id,
+        // The call has begun, so this is its answer and no refusal.
+        Err(error) => Ok(json(
+            core,
+            ErrorObject::outcome_unknown("stream_lost", format!("the answer cannot be streamed: {error}"))
+                .to_response(request_id.as_ref()),
         )),
     }
 }
@@ -375,11 +382,7 @@ async fn batch(
         match member {
             Ok(Message::Request(request)) => requests.push(request),
             Ok(Message::Notification(notification)) => notified(core, session, notification),
-            Ok(Message::Response(response)) => {
-                if !session.answer_ask(&response.id, response.reply) {
-                    core.metrics.responses_unknown.up();
-                }
-            }
+            Ok(Message::Response(response)) => answered(core, session, response),
             Err(fault) => faults.push(fault.to_error().to_response(fault.id.as_ref())),
         }
     }

@@ -10,7 +10,7 @@ use bowline_proto::{
 use bowline_store::{SessionLookup, SessionRecord, StreamKind, UpdateError, Version};
 use parking_lot::{Mutex, RwLock};
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, VecDeque},
     fmt,
     sync::{
         Arc, OnceLock,
@@ -21,6 +21,12 @@ use tokio::sync::{oneshot, watch};
 
 /// The most subscriptions of one session that are remembered.
 const MAX_SUBSCRIPTIONS: usize = 1_000;
+
+/// The longest URI of a subscription, and the longest name of a log level, that are remembered, in bytes.
+const MAX_REMEMBERED_BYTES: usize = 8 * 1024;
+
+/// How often in a row another backend may change the record first.
+const MAX_LOST_RACES: u32 = 16;
 
 /// A session as this backend serves it. The record in the store is the truth; this is what is running here.
 pub(crate) struct Session {
@@ -36,6 +42,8 @@ pub(crate) struct Session {
     pub(crate) cursors: CursorCodec,
     tokens: RequestTokenCodec,
     record: RwLock<(Version, Arc<SessionRecord>)>,
+    /// Locked after the record or alone.
+    unstored: Mutex<Unstored>,
     calls: Mutex<HashMap<RequestId, Arc<CallState>>>,
     asks: Mutex<HashMap<Box<str>, oneshot::Sender<Reply>>>,
     next_ask: AtomicU64,
@@ -110,6 +118,7 @@ impl Session {
             resumable: true,
             initialized: watch::Sender::new(record.initialized),
             record: RwLock::new((version, Arc::new(record))),
+            unstored: Mutex::default(),
             id,
             calls: Mutex::default(),
             asks: Mutex::default(),
@@ -135,53 +144,75 @@ impl Session {
         self.record.write().0 = version;
     }
 
-    /// Changes the record: here at once, in the store soon.
+    /// Changes the record: here at once, in the store soon, and there in the same order.
     pub(crate) fn change(
         self: &Arc<Self>,
         core: &Arc<Core>,
-        change: impl Fn(&mut SessionRecord) + Send + 'static,
+        change: impl Fn(&mut SessionRecord) + Send + Sync + 'static,
     ) {
         if self.stateless {
             return;
         }
-        {
+        let first = {
             let mut held = self.record.write();
             change(Arc::make_mut(&mut held.1));
+            let mut unstored = self.unstored.lock();
+            unstored.changes.push_back(Box::new(change));
+            !std::mem::replace(&mut unstored.storing, true)
+        };
+        if first {
+            let (session, core) = (self.clone(), core.clone());
+            tokio::spawn(async move { session.store_changes(&core).await });
         }
-        let (session, core) = (self.clone(), core.clone());
-        tokio::spawn(async move { session.store_change(&core, change).await });
     }
 
-    /// Brings a change into the store; what another backend changed in between is kept.
-    async fn store_change(&self, core: &Core, change: impl Fn(&mut SessionRecord)) {
+    /// Brings changes into the store until there are none left; what another backend changed in between is kept.
+    async fn store_changes(&self, core: &Core) {
         // Whoever loses a race loads again; each round somebody got through.
-        for _ in 0..16 {
-            let (version, record) = {
+        let mut lost = 0;
+        loop {
+            let (version, record, count) = {
                 let held = self.record.read();
-                (held.0, SessionRecord::clone(&held.1))
+                let mut unstored = self.unstored.lock();
+                if unstored.changes.is_empty() || lost > MAX_LOST_RACES {
+                    *unstored = Unstored::default();
+                    break;
+                }
+                (held.0, SessionRecord::clone(&held.1), unstored.changes.len())
             };
             match core.store.update_session(&self.id, version, record).await {
                 Ok(version) => {
                     self.set_version(version);
-                    return;
+                    self.unstored.lock().changes.drain(..count);
+                    lost = 0;
                 }
                 Err(UpdateError::Conflict) => {
-                    let Ok(SessionLookup::Live(version, record)) = core.store.load_session(&self.id).await
-                    else {
-                        return;
-                    };
+                    lost += 1;
+                    let loaded = core.store.load_session(&self.id).await;
+                    let Ok(SessionLookup::Live(version, record)) = loaded else { return self.give_up() };
                     let mut record = SessionRecord::clone(&record);
-                    change(&mut record);
-                    *self.record.write() = (version, Arc::new(record));
+                    // What was changed here meanwhile is among these.
+                    let mut held = self.record.write();
+                    for change in &self.unstored.lock().changes {
+                        change(&mut record);
+                    }
+                    *held = (version, Arc::new(record));
                 }
-                Err(UpdateError::Gone) => return,
+                Err(UpdateError::Gone) => return self.give_up(),
                 Err(UpdateError::Unavailable(error)) => {
                     tracing::warn!(session = %self, %error, "the session record could not be updated");
-                    return;
+                    return self.give_up();
                 }
             }
         }
-        tracing::warn!(session = %self, "the session record is changed too often by others; a change of ours was given up");
+        if lost > 0 {
+            tracing::warn!(session = %self, "the session record is changed too often by others; changes of ours were given up");
+        }
+    }
+
+    /// The store does not get what it has not got yet.
+    fn give_up(&self) {
+        *self.unstored.lock() = Unstored::default();
     }
 
     /// Notes what `initialize` was answered.
@@ -204,8 +235,10 @@ impl Session {
     /// Notes what a request that succeeded changed in the session, so that a replaced upstream can be brought to the same
     /// state.
     pub(crate) fn observe(self: &Arc<Self>, core: &Arc<Core>, method: &str, params: Option<&Raw>) {
-        let text =
-            |name: &str| params.and_then(|params| params.member(name)).and_then(|value| value.string());
+        let text = |name: &str| {
+            let value = params.and_then(|params| params.member(name)).and_then(|value| value.string());
+            value.filter(|text| text.len() <= MAX_REMEMBERED_BYTES)
+        };
         match method {
             "logging/setLevel" => {
                 if let Some(level) = text("level") {
@@ -316,11 +349,6 @@ impl Session {
         self.calls.lock().get(id).cloned()
     }
 
-    /// Every running call.
-    pub(crate) fn calls(&self) -> Vec<Arc<CallState>> {
-        self.calls.lock().values().cloned().collect()
-    }
-
     /// Every running call, for the end of the session.
     pub(crate) fn take_calls(&self) -> Vec<Arc<CallState>> {
         self.calls.lock().drain().map(|(_, call)| call).collect()
@@ -369,6 +397,17 @@ impl Session {
     pub(crate) fn standalone_if_made(&self) -> Option<&Arc<Outlet>> {
         self.standalone.get()
     }
+}
+
+/// A change of a record, which may have to be made again.
+type Change = Box<dyn Fn(&mut SessionRecord) + Send + Sync>;
+
+/// Changes of the record that the store does not have yet, in their order.
+#[derive(Default)]
+struct Unstored {
+    changes: VecDeque<Change>,
+    /// Whether a task brings them there.
+    storing: bool,
 }
 
 /// Why a call was not registered.

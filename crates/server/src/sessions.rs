@@ -15,6 +15,9 @@ use std::{
 
 const SHARDS: usize = 32;
 
+/// How many entries of sessions that are gone the order of expiry may hold beside as many as there are sessions.
+const SPARE: usize = 1_024;
+
 /// Sessions by id. The map's hash is keyed at random, so a look-up tells nothing about ids by its time.
 #[derive(Default)]
 pub(crate) struct Sessions {
@@ -23,7 +26,8 @@ pub(crate) struct Sessions {
     expiry: Mutex<BinaryHeap<Reverse<Expiry>>>,
 }
 
-/// When a session has to be looked at again. Every session has one entry.
+/// When a session has to be looked at again. Every session has one entry; that of a session which ended is thrown away in its turn,
+/// or when there are many.
 struct Expiry {
     at: Millis,
     session: Weak<Session>,
@@ -87,8 +91,18 @@ impl Sessions {
         let removed = self.shard(&session.id).lock().remove(&session.id).is_some();
         if removed {
             self.unreserve();
+            self.sweep_expiry();
         }
         removed
+    }
+
+    /// Clients that come and go within the time to live must not leave their entries behind: each holds the place of a session.
+    fn sweep_expiry(&self) {
+        let mut expiry = self.expiry.lock();
+        if expiry.len() > 2 * self.len() + SPARE {
+            expiry
+                .retain(|Reverse(entry)| entry.session.upgrade().is_some_and(|session| !session.has_ended()));
+        }
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Session>> {
@@ -209,8 +223,8 @@ pub(crate) async fn touch(core: &Core, session: &Session) {
     if let Err(error) = core.store.touch_session(&session.id, core.options.session_ttl).await {
         tracing::warn!(%session, %error, "a session in use could not be prolonged");
     }
-    if session.standalone_if_made().is_some() {
-        core.store.keep(session.standalone_id, core.options.session_ttl * 2);
+    if let Some(outlet) = session.standalone_if_made() {
+        outlet.log().keep(outlet.stream, core.options.session_ttl * 2);
     }
 }
 
@@ -222,3 +236,56 @@ fn touch_at(core: &Core) -> Millis {
 
 /// A version for a session that is not in the store yet.
 pub(crate) const NOT_STORED: Version = Version(0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BoxFuture, Call, Endpoint, Hello, NoSession, RawHandler};
+    use bowline_proto::{
+        jsonrpc::{Notification, Raw, Reply},
+        revision::Revision,
+    };
+    use std::collections::BTreeSet;
+
+    struct Nothing;
+
+    impl RawHandler for Nothing {
+        fn initialize(&self, _: Hello) -> BoxFuture<'static, Result<Raw, NoSession>> {
+            Box::pin(std::future::ready(Ok(Raw::empty_object())))
+        }
+        fn call(&self, _: Call) -> BoxFuture<'static, Reply> {
+            Box::pin(std::future::ready(Reply::Result(Raw::empty_object())))
+        }
+        fn notified(&self, _: &Peer, _: Notification) {}
+        fn ended(&self, _: &Peer) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sessions_that_come_and_go_leave_little() {
+        let endpoint = Endpoint::builder(Arc::new(Nothing)).build();
+        let core = endpoint.core();
+        for n in 0..10_000 {
+            assert!(core.sessions.reserve(2));
+            let record = SessionRecord {
+                principal: None,
+                revision: Revision::NEWEST_LEGACY,
+                initialize: Raw::empty_object(),
+                initialized: false,
+                log_level: None,
+                subscriptions: BTreeSet::new(),
+                standalone: random::stream_id(),
+            };
+            let session = Arc::new(Session::new(core, &random::session_id(), NOT_STORED, record));
+            open(core, &session).await.unwrap();
+            if n > 0 {
+                end(core, &session, Ending::Deleted).await;
+            }
+        }
+        assert_eq!(core.sessions.len(), 1);
+        let entries = core.sessions.expiry.lock().len();
+        assert!(entries <= 2 + SPARE, "{entries}");
+        // The one that lives still has its entry.
+        tokio::time::sleep(core.options.session_ttl * 2).await;
+        assert_eq!(core.sessions.len(), 0);
+    }
+}

@@ -92,6 +92,7 @@ async fn watch_limits(call: &CallState) {
         let pause = (abandon_after - unread).min(deadline - now);
         tokio::select! {
             _ = call.cancelled() => return,
+            () = call.core.drain_over() => return call.cancel(CancelReason::Draining),
             () = tokio::time::sleep(Duration::from_millis(pause)) => {}
         }
     }

@@ -1,9 +1,13 @@
 //! SEMANTICS 6: cancelling, ending, leaving.
 
-use crate::client::Server;
-use bowline_server::{CancelReason, Options};
+use crate::{client::Server, script::progress};
+use bowline_server::{CancelReason, Options, ResponseMode};
+use bowline_store::{MemoryLimits, MemoryStore};
 use serde_json::json;
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
@@ -229,4 +233,75 @@ async fn an_answer_in_plain_json_opens_no_stream_afterwards() {
     let began = Instant::now();
     server.endpoint.drain(Duration::from_secs(30)).await;
     assert_eq!(Instant::now() - began, Duration::ZERO, "nobody has anything to fetch");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_after_the_response_opens_no_stream() {
+    let store = MemoryStore::default();
+    for response in [ResponseMode::Auto, ResponseMode::Sse] {
+        let mut options = Options::default();
+        options.response = response;
+        let server = Server::built(|builder| builder.options(options).store(Arc::new(store.clone())));
+        let mut client = server.client("2025-03-26").await;
+        let answer = client.call("keep", json!({})).await;
+        assert_eq!(answer.is_stream(), response == ResponseMode::Sse);
+        drop(answer);
+        let call = server.script.kept.lock().pop().unwrap();
+        assert!(!call.notify(&progress(&json!("t"), 1)));
+        call.close_connection();
+        assert_eq!(store.stats().streams_open, 0);
+        // A batch without a request has its errors, and ends.
+        let batch = client.post(&json!([1])).await;
+        assert_eq!(batch.json().await[0]["error"]["code"], -32600);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_stream_is_full_ends_for_its_client() {
+    let mut limits = MemoryLimits::default();
+    limits.bytes = 300;
+    let server = Server::built(|builder| builder.store(Arc::new(MemoryStore::new(limits))));
+    let mut client = server.client("2025-11-25").await;
+    let url = "x".repeat(1_000);
+    // While its answer is read, and before.
+    let mut answer = client.call("ask", json!({ "after": 3, "url": url })).await;
+    let events = answer.events().await;
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert!(events[0].is_priming());
+    let error = &events[1].data.as_ref().unwrap()["error"];
+    assert_eq!(error["data"], json!({ "reason": "expired", "outcome": "unknown" }));
+    let poll = client.get(answer.last_id.as_deref()).await.messages().await;
+    assert_eq!(poll[0]["error"]["data"]["reason"], "expired");
+    let answer = client.call("ask", json!({ "url": url })).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.json().await["error"]["data"]["reason"], "stream_lost");
+    assert_eq!(server.endpoint.metrics().calls.get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standalone_stream_that_the_store_has_no_room_for_is_read_again_and_again() {
+    let mut limits = MemoryLimits::default();
+    limits.streams = 0;
+    let server = Server::built(|builder| builder.store(Arc::new(MemoryStore::new(limits))));
+    let client = server.client("2025-11-25").await;
+    let peer = server.script.peers.lock()[0].clone();
+    let mut older = client.get(None).await;
+    for n in 1..4 {
+        let mut newer = client.get(None).await;
+        // Displaced, and gone.
+        older.events().await;
+        drop(older);
+        peer.notify(&progress(&json!("t"), n));
+        // What the last connection was given and may not have written comes again.
+        let progress = loop {
+            let event = newer.event().await.unwrap();
+            assert_eq!(event.id, None);
+            match event.data.unwrap()["params"]["progress"].as_u64() {
+                Some(older) if older < n => {}
+                progress => break progress,
+            }
+        };
+        assert_eq!(progress, Some(n));
+        older = newer;
+    }
 }

@@ -315,3 +315,15 @@ async fn above_the_budget_streams_are_parked_at_once_and_clients_wait_longer() {
     let messages = client.get(answer.last_id.as_deref()).await.messages().await;
     assert_eq!(messages[0]["result"]["counted"], 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn progress_that_a_stream_has_no_room_for_is_dropped_and_counted() {
+    let mut options = Options::default();
+    options.max_stream_events = 4;
+    let server = Server::with(options);
+    let mut client = server.client("2025-11-25").await;
+    let messages = client.call("count", json!({ "n": 10 })).await.messages().await;
+    assert_eq!(messages.len(), 5, "{messages:?}");
+    assert_eq!(messages[4]["result"]["counted"], 10);
+    assert_eq!(server.endpoint.metrics().events_dropped.get(), 6);
+}

@@ -23,6 +23,8 @@ pub(crate) struct Script {
     /// Whether what was said after the answer was taken.
     pub(crate) said_late: Arc<parking_lot::Mutex<Vec<bool>>>,
     pub(crate) peers: parking_lot::Mutex<Vec<Peer>>,
+    /// The calls of the method `keep`, which are over.
+    pub(crate) kept: parking_lot::Mutex<Vec<Call>>,
     /// Lets the calls of the method `gate` go on.
     pub(crate) gate: Notify,
 }
@@ -97,6 +99,10 @@ impl Script {
                 }
                 tokio::time::sleep(seconds("then")).await;
                 Reply::Result(raw(&json!({ "counted": n })))
+            }
+            "keep" => {
+                self.kept.lock().push(call.clone());
+                Reply::Result(Raw::empty_object())
             }
             "gate" => {
                 self.gate.notified().await;
