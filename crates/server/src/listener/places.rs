@@ -98,9 +98,10 @@ impl Places {
             .taken
             .table
             .lock()
-            .values()
-            .filter(|used| !used.is_busy() && !used.leaving.load(Relaxed))
-            .map(|used| ((used.spoke(), used.quiet.load(Relaxed)), used.clone()))
+            .iter()
+            .filter(|(_, used)| !used.is_busy() && !used.leaving.load(Relaxed))
+            // Within one tick the oldest first: a new one may be about to speak.
+            .map(|(id, used)| ((used.spoke(), used.quiet.load(Relaxed), *id), used.clone()))
             .collect();
         let count = (self.max as usize / 128).max(1).min(idle.len());
         if count == 0 {
