@@ -39,6 +39,8 @@ pub(crate) struct Target {
     pub(crate) outlet: Option<Arc<Outlet>>,
     /// The calls that end with this connection.
     pub(crate) leaving: Option<EndsWithClient>,
+    /// Whether a client comes back to it: what is there already is counted as replayed.
+    pub(crate) comes_back: bool,
 }
 
 pub(crate) struct Connection {
@@ -59,6 +61,8 @@ pub(crate) struct Connection {
     delivered: u64,
     id: String,
     over: bool,
+    /// Until the log was read to its end for a client that came back.
+    replaying: bool,
     _leaving: Option<EndsWithClient>,
     _reading: Option<Reading>,
     _in_use: InUse,
@@ -129,6 +133,7 @@ impl Connection {
             delivered: attachment.delivered,
             id: String::with_capacity(96),
             over: false,
+            replaying: target.comes_back,
             _leaving: target.leaving,
             _reading: target.outlet.as_ref().map(Outlet::read),
             _in_use: session.use_now(core),
@@ -196,6 +201,11 @@ impl Connection {
         match read {
             Ok(page) => {
                 self.cursor.epoch = page.epoch;
+                if self.replaying {
+                    let read = page.events.len() as u64;
+                    self.core.metrics.events_replayed.add(read);
+                    self.replaying = after.saturating_add(read) < page.tail;
+                }
                 let asking = self.outlet.as_ref().is_some_and(|outlet| outlet.is_asking());
                 self.reader.on_page(
                     now,

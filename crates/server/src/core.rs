@@ -1,7 +1,13 @@
 //! What every part of an endpoint shares.
 
 use crate::{
-    Authenticator, RawHandler, config::Options, metrics::Metrics, random, running::Running,
+    Authenticator, RawHandler,
+    clients::{ClientLimits, Clients},
+    config::Options,
+    metrics::Metrics,
+    probes::OnEndpoint,
+    random,
+    running::Running,
     sessions::Sessions,
 };
 use bowline_proto::{
@@ -33,6 +39,7 @@ pub(crate) struct Config {
     pub(crate) options: Options,
     pub(crate) keyring: Keyring,
     pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
+    pub(crate) probes: OnEndpoint,
 }
 
 pub(crate) struct Core {
@@ -48,6 +55,8 @@ pub(crate) struct Core {
     pub(crate) keyring: Keyring,
     /// Who may call; anybody where there is none.
     pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
+    pub(crate) probes: OnEndpoint,
+    pub(crate) clients: Clients,
     pub(crate) backend: BackendId,
     pub(crate) sessions: Sessions,
     pub(crate) running: Running,
@@ -57,7 +66,8 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(config: Config) -> Arc<Self> {
-        let Config { handler, store, policy, trust_proxy, options, keyring, authenticator } = config;
+        let Config { handler, store, policy, trust_proxy, options, keyring, authenticator, probes } = config;
+        let limits = ClientLimits { rate: options.rate, concurrent: options.max_concurrent_per_client };
         Arc::new(Self {
             handler,
             store,
@@ -68,6 +78,8 @@ impl Core {
             metrics: Arc::default(),
             keyring,
             authenticator,
+            probes,
+            clients: Clients::new(limits),
             backend: BackendId(random::word()),
             sessions: Sessions::default(),
             running: Running::default(),

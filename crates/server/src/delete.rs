@@ -3,7 +3,8 @@
 use crate::{
     body::Body,
     core::Core,
-    service::{Caller, nothing},
+    limits::Caller,
+    service::nothing,
     sessions::{self, Ending, Found},
 };
 use bowline_proto::http::{Refusal, check_session_revision, route_delete, session_not_found};

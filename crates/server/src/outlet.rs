@@ -1,6 +1,6 @@
 //! The writing end of one stream: a pure [`Writer`] with a store behind it.
 
-use crate::{core::Core, session::Session};
+use crate::{core::Core, log::Short, session::Session};
 use bowline_proto::{
     cursor::StreamId,
     jsonrpc::RequestId,
@@ -142,7 +142,7 @@ impl Outlet {
         };
         match pushed {
             Pushed::Queued => {}
-            Pushed::Coalesced => self.core.metrics.events_dropped.up(),
+            Pushed::Coalesced => self.core.metrics.events_coalesced.up(),
             Pushed::TooLarge => {
                 self.core.metrics.events_too_large.up();
                 return false;
@@ -156,6 +156,9 @@ impl Outlet {
 
     /// Says the last thing, or nothing more. A response that is too large becomes an error that says so.
     pub(crate) fn seal(self: &Arc<Self>, last: Option<(&RequestId, Bytes)>) {
+        if self.kind == StreamKind::Call {
+            self.core.metrics.streams_sealed.up();
+        }
         if last.is_none() {
             self.set_fetched();
         }
@@ -358,7 +361,7 @@ impl Outlet {
             Directive::Continue => Next::Go,
             Directive::Retry => Next::Pause,
             Directive::Stop(reason) => {
-                tracing::warn!(stream = ?self.stream, %reason, "a stream cannot be written any more");
+                tracing::warn!(stream = %Short::stream(self.stream), %reason, "a stream cannot be written any more");
                 state.stopped = true;
                 // Its response will never come. Whoever waits for it is told so when the stream is gone, and only then.
                 if self.kind == StreamKind::Call
@@ -382,7 +385,7 @@ impl Outlet {
         if log.remove(stream).now().is_none() {
             tokio::spawn(async move {
                 if let Err(error) = log.remove(stream).await {
-                    tracing::warn!(?stream, %error, "a stream that cannot be written could not be removed");
+                    tracing::warn!(stream = %Short::stream(stream), %error, "a stream that cannot be written could not be removed");
                 }
             });
         }

@@ -9,10 +9,11 @@ use crate::{
     core::Core,
     exchange::{Answer, Exchange},
     handler::{Hello, NoSession},
-    isolate,
+    isolate, limits,
+    limits::Caller,
     outlet::Outlet,
     random,
-    service::{Caller, accepted, events, json},
+    service::{accepted, events, json},
     session::{AddCall, Session},
     sessions::{self, Found, NOT_STORED},
     supervise,
@@ -76,6 +77,10 @@ async fn initialize(
             Session::binding(core, revision, caller.principal.as_deref()).with_initialize(params.clone()),
         )
     } else {
+        let place = match caller.session_place(core) {
+            Ok(place) => place,
+            Err(limited) => return Err(limits::refuse(core, limited, Some(id))),
+        };
         if !core.sessions.reserve(core.options.max_sessions) {
             core.metrics.sessions_refused.up();
             return Err(Refusal::unavailable("too_many_sessions", 5, Some(id)));
@@ -89,7 +94,9 @@ async fn initialize(
             subscriptions: BTreeSet::new(),
             standalone: random::stream_id(),
         };
-        Arc::new(Session::new(core, &random::session_id(), NOT_STORED, record))
+        let session = Session::new(core, &random::session_id(), NOT_STORED, record);
+        session.set_place(place);
+        Arc::new(session)
     };
     // A server may take longer to start than a session lives without use.
     let _in_use = session.use_now(core);
@@ -308,6 +315,7 @@ async fn stream(
         poll: 0,
         outlet: Some(outlet),
         leaving: Some(leaving),
+        comes_back: false,
     };
     match Connection::open(core, session, target).await {
         Ok(body) => Ok(events(core, body)),

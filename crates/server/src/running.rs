@@ -2,6 +2,7 @@
 
 use crate::outlet::Outlet;
 use bowline_proto::{cursor::StreamId, legacy::Millis};
+use bowline_store::StreamKind;
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,6 +11,17 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
+
+/// How many streams of calls are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Open, and read by nobody.
+    pub(crate) parked: u64,
+    /// Open, and read.
+    pub(crate) streaming: u64,
+    /// Sealed, and not fetched.
+    pub(crate) waiting: u64,
+}
 
 /// Finds the writing end of a stream that a poll asks for, and knows when a drain has nothing to wait for.
 #[derive(Default)]
@@ -70,6 +82,24 @@ impl Running {
             unclaimed += u64::from(state.waiting.remove(&stream).is_some());
         }
         unclaimed
+    }
+
+    /// Counts, one by one.
+    pub(crate) fn tally(&self, now: Millis) -> Tally {
+        let state = self.0.lock();
+        let mut tally = Tally::default();
+        let outlets: Vec<_> = state.outlets.values().filter_map(Weak::upgrade).collect();
+        tally.waiting = state.waiting.values().filter(|result| result.expires > now).count() as u64;
+        // An outlet whose last owner is this list removes itself, which takes the lock.
+        drop(state);
+        for outlet in outlets.iter().filter(|outlet| outlet.kind == StreamKind::Call) {
+            if outlet.unread_since().is_some() {
+                tally.parked += 1;
+            } else {
+                tally.streaming += 1;
+            }
+        }
+        tally
     }
 
     /// Whether nothing is written here and no result waits that somebody can come for.

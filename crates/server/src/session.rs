@@ -1,6 +1,9 @@
 //! What this backend holds of a session beside its record: running calls, open questions, the standalone stream.
 
-use crate::{CancelReason, Metrics, call::CallState, core::Core, outlet::Outlet, results::Results};
+use crate::{
+    CancelReason, Metrics, call::CallState, clients::SessionPlace, core::Core, outlet::Outlet,
+    results::Results,
+};
 use bowline_proto::{
     cursor::{CursorCodec, RequestToken, RequestTokenCodec, Scope, StreamId},
     jsonrpc::{Raw, Reply, RequestId},
@@ -58,6 +61,8 @@ pub(crate) struct Session {
     lists: OnceLock<Vec<&'static str>>,
     /// Shared with the streams whose results wait for a client: nobody can fetch those any more.
     ended: Arc<AtomicBool>,
+    /// Its place among the sessions of its client, until it ends.
+    place: Mutex<Option<SessionPlace>>,
     /// Where a binding is counted while it exists.
     counted: Option<Arc<Metrics>>,
 }
@@ -130,6 +135,7 @@ impl Session {
             last_touch: AtomicU64::new(now),
             lists: OnceLock::new(),
             ended: Arc::default(),
+            place: Mutex::default(),
             counted: None,
         }
     }
@@ -292,10 +298,18 @@ impl Session {
             && self.last_touch.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
+    /// Notes the place that the session takes among those of its client.
+    pub(crate) fn set_place(&self, place: Option<SessionPlace>) {
+        *self.place.lock() = place;
+    }
+
     /// Marks the session as ended; `true` for the one who did it.
     pub(crate) fn end(&self) -> bool {
         let first = !self.ended.swap(true, Ordering::AcqRel);
         fence(Ordering::SeqCst);
+        if first {
+            drop(self.place.lock().take());
+        }
         first
     }
 

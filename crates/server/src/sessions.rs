@@ -81,6 +81,8 @@ pub(crate) async fn open(core: &Core, session: &Arc<Session>) -> Result<(), Crea
     let expires = session.idle_deadline(core).unwrap_or_else(|| after_ttl(core));
     core.sessions.insert(session, expires);
     core.metrics.sessions.up();
+    core.metrics.sessions_opened.up();
+    tracing::debug!(%session, "a session began");
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use crate::{
     Call,
     call::{CallState, CancelReason},
     isolate::{self, Isolated, Panicked},
+    log,
     session::AddCall,
 };
 use bowline_proto::{
@@ -56,7 +57,9 @@ async fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) {
         // A handler that ends because it is cancelled may well say so; what its caller is told is ours to say.
         (ended, reason) => {
             core.metrics.calls_cancelled.up();
-            tracing::debug!(session = %call.session, ?reason, "a call was cancelled");
+            if let Some(reason) = reason {
+                log::cancelled(&call, reason);
+            }
             finish(&call, reason.and_then(|reason| said_to_caller(&call, reason)));
             if ended.is_none() {
                 // The caller is answered; the handler may still put things in order.
@@ -126,6 +129,17 @@ fn said_to_caller(call: &CallState, reason: CancelReason) -> Option<Reply> {
 fn finish(call: &Arc<CallState>, reply: Option<Reply>) {
     if let Some(Reply::Result(_)) = &reply {
         call.session.observe(&call.core, call.request_method(), call.request_params());
+    }
+    match &reply {
+        Some(reply @ Reply::Result(_)) => {
+            call.core.metrics.calls_succeeded.up();
+            log::ended(call, reply);
+        }
+        Some(reply @ Reply::Error(_)) => {
+            call.core.metrics.calls_failed.up();
+            log::ended(call, reply);
+        }
+        None => {}
     }
     let reply = reply.map(|reply| project_reply(call.session.revision, call.request_method(), reply));
     call.answer(reply.map(|reply| reply.to_bytes(call.id())));

@@ -7,9 +7,12 @@ mod blame;
 mod command;
 mod keys;
 pub(crate) mod options;
+mod reload;
 mod run;
 mod settings;
 mod signals;
+mod tls;
+mod tokens;
 
 use crate::{USAGE, complain, logging};
 use bowline_gateway::stderr;

@@ -75,7 +75,7 @@ impl Served {
             }
         })
         .await;
-        let (_, rest) = said.split_once("http://").unwrap();
+        let (_, rest) = said.split_once("://").unwrap();
         let address = rest.split('/').next().unwrap().parse().unwrap();
         Self { process, stderr, said, address }
     }
