@@ -30,11 +30,11 @@ async fn a1_an_unknown_session_is_404_on_every_verb() {
 
 #[tokio::test]
 async fn a4_only_a_session_that_nobody_uses_ends() {
-    let program = serve("--session-ttl 800ms").await;
-    let used = program.client().await;
+    let program = serve("--session-ttl 1500ms").await;
     let idle = program.client().await;
-    for _ in 0..12 {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    let used = program.client().await;
+    for _ in 0..13 {
+        tokio::time::sleep(Duration::from_millis(250)).await;
         assert_serves(&used).await;
     }
     assert_gone(&idle, "idle").await;

@@ -31,10 +31,10 @@ async fn d12_a_client_that_never_sends_a_session_id_is_served_and_leaves_nothing
 async fn d13_a_list_is_waited_for_while_the_server_comes_up() {
     let program = fixture().server_args("--slow-init 1.5").with("--session-mode stateless").start().await;
     let mut answer = Session::none(program.address()).ask("tools/list", json!({})).await;
-    let body = answer.json().await;
+    let body = answer.response().await;
     assert!(body["result"]["tools"].as_array().is_some_and(|tools| tools.len() > 5), "{body}");
     // One that cannot come up is an error, not an empty list.
     let broken = fixture().server_args("--crash-loop").with("--session-mode stateless").start().await;
-    let body: Value = Session::none(broken.address()).ask("tools/list", json!({})).await.json().await;
+    let body: Value = Session::none(broken.address()).ask("tools/list", json!({})).await.response().await;
     assert!(body["error"].is_object(), "{body}");
 }

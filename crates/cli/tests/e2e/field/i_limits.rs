@@ -52,8 +52,9 @@ async fn i4_resuming_leaks_nothing() {
     let cursor = answer.block().await.unwrap().id;
     let before = open_files(&program);
     let mut kept = Vec::new();
+    let headers = [("Last-Event-ID", cursor.as_deref().unwrap()), ("Connection", "close")];
     for _ in 0..200 {
-        let again = session.get(cursor.as_deref()).await;
+        let again = session.send("GET", &headers, "").await;
         assert_eq!(again.status(), 200);
         kept.push(again);
     }

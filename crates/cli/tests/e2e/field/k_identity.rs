@@ -30,7 +30,7 @@ async fn k3_ids_come_back_to_the_letter_or_are_refused() {
     for options in ["", "--response sse"] {
         let program = serve(options).await;
         let session = program.client().await;
-        for id in ["0", "-1", "\"0\"", "\"init-1\"", "\"\"", "9007199254740992", "\"\\u00e9\""] {
+        for id in ["0", "-1", "\"0\"", "\"init-1\"", "\"\"", "9007199254740992", "\"é\""] {
             let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"x/custom","params":{{}}}}"#);
             let text = session.send("POST", &[], &body).await.text().await;
             assert!(text.contains(&format!(r#""id":{id}"#)), "{options} {id}: {text}");
