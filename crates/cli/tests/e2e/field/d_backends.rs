@@ -33,8 +33,12 @@ async fn d13_a_list_is_waited_for_while_the_server_comes_up() {
     let mut answer = Session::none(program.address()).ask("tools/list", json!({})).await;
     let body = answer.response().await;
     assert!(body["result"]["tools"].as_array().is_some_and(|tools| tools.len() > 5), "{body}");
-    // One that cannot come up is an error, not an empty list.
-    let broken = fixture().server_args("--crash-loop").with("--session-mode stateless").start().await;
+    // One that does not come up is an error, not an empty list.
+    let broken = fixture()
+        .server_args("--slow-init 600")
+        .with("--session-mode stateless --init-timeout 500ms")
+        .start()
+        .await;
     let body: Value = Session::none(broken.address()).ask("tools/list", json!({})).await.response().await;
     assert!(body["error"].is_object(), "{body}");
 }

@@ -1,7 +1,7 @@
 //! I: what grows, and how much is taken.
 
 use super::{open_files, probe, resident_kib};
-use crate::common::{PRIMED, assert_serves, exchange, fixture, ping, serve};
+use crate::common::{PRIMED, assert_serves, exchange, ping, serve};
 use bowline_testkit::{PATIENCE, Session, eventually, initialize, patiently};
 use serde_json::json;
 use std::time::Duration;
@@ -70,15 +70,6 @@ async fn i5_probes_have_paths_of_their_own_and_start_nothing() {
     }
     assert_eq!(program.servers().len(), 0);
     assert_serves(&program.client().await).await;
-    // Whether it can serve is one thing, whether it lives another.
-    let broken = fixture().server_args("--crash-loop").start().await;
-    patiently("not ready", async {
-        while probe(&broken, "/readyz").await != 503 {
-            Session::none(broken.address()).post(&initialize(PRIMED)).await.json().await;
-        }
-    })
-    .await;
-    assert_eq!(probe(&broken, "/healthz").await, 200);
 }
 
 #[tokio::test]
