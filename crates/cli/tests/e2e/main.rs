@@ -14,6 +14,7 @@ mod drain;
 mod faults;
 mod field;
 mod lifecycle;
+mod production;
 mod rawfuzz;
 mod serve;
 mod sessions;

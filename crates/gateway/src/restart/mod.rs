@@ -183,6 +183,9 @@ impl Keeper {
                 return;
             }
             starting.keep();
+            if !first {
+                self.common.counters.restarted.up();
+            }
             let watch = async {
                 if !first {
                     self.compare(&upstream).await;

@@ -148,7 +148,6 @@ impl Upstream {
                 tracing::debug!(
                     target: "bowline::gateway",
                     child = %self.name,
-                    %id,
                     "a response that nobody waits for"
                 );
             }
