@@ -5,6 +5,8 @@
 
 mod apt;
 mod command;
+#[cfg(test)]
+mod field_cases;
 mod nginx;
 mod project;
 mod purity;

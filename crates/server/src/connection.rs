@@ -283,9 +283,12 @@ impl Connection {
             }
         };
         tokio::select! {
+            // First, whatever else has happened: where the drain has nothing to wait for, the session's end is next, and a
+            // client that only sees that is not told when to come back.
+            biased;
+            _ = self.drain.changed() => self.reader.on_close_requested(self.core.now(), Close::Drain),
             () = self.wakeups.changed() => self.reader.on_wake(),
             () = timer => self.reader.on_timeout(self.core.now()),
-            _ = self.drain.changed() => self.reader.on_close_requested(self.core.now(), Close::Drain),
             () = wish => self.take_close_wish(),
         }
     }

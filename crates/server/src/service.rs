@@ -1,13 +1,16 @@
 //! The road of an HTTP request: checks, then POST, GET or DELETE (SEMANTICS 1).
 
 use crate::{body::Body, core::Core, delete, get, limits, log::Asked, post, probes};
-use bowline_proto::http::{
-    Admitted, Refusal, Verb, admit, check_length, cors_headers, negotiate, preflight, too_large, too_slow,
+use bowline_proto::{
+    http::{
+        Admitted, Refusal, Verb, admit, check_length, cors_headers, negotiate, preflight, too_large, too_slow,
+    },
+    sse::encode::escape_separators,
 };
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::BodyExt as _;
-use std::{net::IpAddr, sync::Arc};
+use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
 /// Who is calling: one unambiguous text for each (issuer, subject) or static key, never a token. Sessions, cursors and mailboxes are
 /// bound to it.
@@ -151,9 +154,14 @@ pub(crate) fn refuse(core: &Core, refusal: &Refusal) -> Response<Body> {
     response
 }
 
-/// 200 with one JSON value.
+/// 200 with one JSON value. What some readers take for the end of a line is escaped, as it is on a stream.
 pub(crate) fn json(core: &Core, body: Bytes) -> Response<Body> {
     core.metrics.answers_json.up();
+    let escaped = match escape_separators(&body) {
+        Cow::Owned(escaped) => Some(escaped),
+        Cow::Borrowed(_) => None,
+    };
+    let body = escaped.map_or(body, Bytes::from);
     let mut response = Response::new(Body::full(body));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response

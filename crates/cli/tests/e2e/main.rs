@@ -12,6 +12,7 @@ mod cursors;
 mod demo;
 mod drain;
 mod faults;
+mod field;
 mod lifecycle;
 mod production;
 mod rawfuzz;
