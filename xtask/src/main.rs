@@ -5,8 +5,8 @@
 
 mod apt;
 mod command;
-mod nginx;
 mod project;
+mod proxies;
 mod purity;
 mod steps;
 mod tools;

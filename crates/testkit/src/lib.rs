@@ -7,11 +7,13 @@
 
 mod answer;
 mod clients;
+mod daemon;
 mod dir;
 mod fault;
 mod nginx;
 pub mod processes;
 mod program;
+mod proxy;
 mod raw;
 mod session;
 mod sse;
@@ -22,6 +24,7 @@ pub use dir::{Dir, repository};
 pub use fault::{Fault, FaultProxy};
 pub use nginx::{Nginx, NginxOptions};
 pub use program::{Program, Serve};
+pub use proxy::{Proxy, ProxyKind, replace};
 pub use raw::{Chunk, Head, Raw};
 pub use session::{Session, initialize, text_of};
 pub use sse::Block;
