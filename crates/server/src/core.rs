@@ -1,7 +1,7 @@
 //! What every part of an endpoint shares.
 
 use crate::{
-    Authenticator, RawHandler, config::Options, metrics::Metrics, random, running::Running,
+    Authenticator, RawHandler, config::Options, metrics::Metrics, random, running::Running, seldom::Seldom,
     sessions::Sessions,
 };
 use bowline_proto::{
@@ -43,6 +43,8 @@ pub(crate) struct Core {
     pub(crate) trust_proxy: bool,
     pub(crate) options: Options,
     pub(crate) metrics: Arc<Metrics>,
+    /// Refusals for an origin or a host are logged so often.
+    pub(crate) forbidden: Seldom,
     pub(crate) keyring: Keyring,
     /// Who may call; anybody where there is none.
     pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
@@ -64,6 +66,7 @@ impl Core {
             trust_proxy,
             options,
             metrics: Arc::default(),
+            forbidden: Seldom::default(),
             keyring,
             authenticator,
             backend: BackendId(random::word()),

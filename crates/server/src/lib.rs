@@ -25,6 +25,7 @@ mod peer;
 mod post;
 mod random;
 mod running;
+mod seldom;
 mod service;
 mod session;
 mod sessions;
