@@ -4,6 +4,7 @@
 //! No dependencies, so that the first thing a new machine compiles takes a second.
 
 mod apt;
+mod browser;
 mod command;
 mod project;
 mod proxies;

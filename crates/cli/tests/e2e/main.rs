@@ -12,6 +12,7 @@ mod cursors;
 mod demo;
 mod drain;
 mod faults;
+mod inspector;
 mod lifecycle;
 mod proxies;
 mod rawfuzz;
