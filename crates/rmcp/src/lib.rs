@@ -1,4 +1,4 @@
-//! Serves an [rmcp](rmcp) handler, as it is, over Streamable HTTP that never drops work.
+//! Serves an [`rmcp`] handler, as it is, over Streamable HTTP that never drops work.
 //!
 //! ```no_run
 //! use rmcp::ServerHandler;
@@ -13,7 +13,7 @@
 //! # }
 //! ```
 //!
-//! [`http`] is everything; [`handler`] is for an [`Endpoint`](bowline::Endpoint) of your own.
+//! [`http`] is everything; [`handler`] is for an [`Endpoint`] of your own.
 //!
 //! # What is as with rmcp's own transport
 //!
@@ -60,7 +60,7 @@ use bowline_server::RawHandler;
 use rmcp::{RoleServer, Service};
 use std::sync::Arc;
 
-/// An rmcp handler for each session, as the handler of an [`Endpoint`](bowline::Endpoint). `factory` is called for each session and must
+/// An rmcp handler for each session, as the handler of an [`Endpoint`]. `factory` is called for each session and must
 /// not block; to share state, let it clone a handler.
 pub fn handler<S: Service<RoleServer>>(
     factory: impl Fn() -> S + Send + Sync + 'static,

@@ -22,7 +22,13 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::{
+    runtime::Handle,
+    sync::{
+        mpsc::{self, error::TrySendError},
+        oneshot, watch,
+    },
+};
 
 /// What came of a request.
 enum Outcome {
@@ -187,19 +193,26 @@ impl Link {
         }
     }
 
-    /// Passes a notification on. One that finds no room is dropped.
+    /// Passes a notification of the client on. One that finds no room is dropped: it must not hold up who sends it.
     pub(crate) fn notify(&self, notification: &Notification) {
-        match words::to_rmcp(&notification.to_bytes()) {
-            Ok(message) => self.post(message),
-            Err(error) => {
-                tracing::debug!(method = &*notification.method, error = %error.message, "a notification was dropped")
-            }
+        let method = &*notification.method;
+        let error = match words::to_rmcp(&notification.to_bytes()) {
+            Ok(message) => self.messages.try_send(message).err().map(|error| error.to_string()),
+            Err(error) => Some(error.message.to_string()),
+        };
+        if let Some(error) = error {
+            tracing::warn!(session = %self.peer.log_name(), method, error, "a notification was dropped");
         }
     }
 
+    /// Sends what must not be lost. Does not wait; there are never more of these than requests and questions.
     fn post(&self, message: ClientJsonRpcMessage) {
-        if self.messages.try_send(message).is_err() {
-            tracing::warn!(session = %self.peer.log_name(), "a message to the service was dropped: there is no room");
+        if let Err(TrySendError::Full(message)) = self.messages.try_send(message)
+            // Futures can be dropped where no runtime is left; then nobody needs the message either.
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let messages = self.messages.clone();
+            runtime.spawn(async move { messages.send(message).await });
         }
     }
 
@@ -221,7 +234,7 @@ impl Link {
         match words::from_rmcp(message) {
             Ok(Message::Response(response)) => self.response(response),
             Ok(Message::Notification(notification)) => self.notification(&notification),
-            Ok(Message::Request(request)) => self.question(request, words::origin(message)),
+            Ok(Message::Request(request)) => self.question(&request, words::origin(message)),
             Err(reason) => self.broken(message, &reason),
         }
     }
@@ -245,7 +258,7 @@ impl Link {
         if asks {
             let id = words::our_id(id).map(RequestId::from);
             if let Some(id) = id {
-                self.reply(&id, ErrorObject::internal("invalid", text).into());
+                self.reply(&id, &ErrorObject::internal("invalid", text).into());
             }
         } else if let Some(outcome) = words::our_id(id).and_then(|id| self.take(id)) {
             let _ = outcome.send(Outcome::Failed(ErrorObject::outcome_unknown("upstream_invalid", text)));
@@ -274,31 +287,31 @@ impl Link {
     }
 
     /// Passes a request of the handler on; `origin` is the request in whose handler it was made, where rmcp knows.
-    fn question(self: &Arc<Self>, request: Request, origin: Option<u64>) {
+    fn question(self: &Arc<Self>, request: &Request, origin: Option<u64>) {
         if &*request.method == "ping" {
-            return self.reply(&request.id, Reply::Result(Raw::empty_object()));
+            return self.reply(&request.id, &Reply::Result(Raw::empty_object()));
         }
-        if let Some(error) = self.questions.refusal(&request, self.options.max_questions) {
-            return self.reply(&request.id, error.into());
+        if let Some(error) = self.questions.refusal(request, self.options.max_questions) {
+            return self.reply(&request.id, &error.into());
         }
         let on = match origin.and_then(|id| self.table.lock().calls.call(id)) {
             Some(call) => On::Call(call),
             None => self.place(),
         };
         let (link, id) = (self.clone(), request.id.clone());
-        let asked = self.questions.ask(request.id.clone(), on.ask(&request), on, async move |reply| {
+        let asked = self.questions.ask(request.id.clone(), on.ask(request), on, async move |reply| {
             if let Some(message) = answer(&id, &reply) {
                 let _ = link.messages.send(message).await;
             }
         });
         if let Err(reply) = asked {
-            self.reply(&request.id, reply);
+            self.reply(&request.id, &reply);
         }
     }
 
     /// Answers a request of the handler at once.
-    fn reply(&self, id: &RequestId, reply: Reply) {
-        if let Some(message) = answer(id, &reply) {
+    fn reply(&self, id: &RequestId, reply: &Reply) {
+        if let Some(message) = answer(id, reply) {
             self.post(message);
         }
     }
@@ -328,7 +341,9 @@ impl Drop for Waiting<'_> {
         let known = self.link.take(self.id).is_some();
         if known && self.cancels {
             let reason = Raw::from_value("the client does not wait for it any more").ok();
-            self.link.notify(&cancelled(&self.id.into(), reason));
+            if let Ok(message) = words::to_rmcp(&cancelled(&self.id.into(), reason).to_bytes()) {
+                self.link.post(message);
+            }
         }
     }
 }

@@ -17,14 +17,14 @@ pub(crate) struct Question {
 
 impl Upstream {
     /// Passes a request of the process on, at once and in order with what else it says.
-    pub(super) fn question(self: &Arc<Self>, request: Request) {
+    pub(super) fn question(self: &Arc<Self>, request: &Request) {
         if &*request.method == "ping" {
             return self.post(Reply::Result(Raw::empty_object()).to_bytes(&request.id));
         }
         let Some(audience) = self.audience.upgrade() else { return };
-        let asked = match self.questions.refusal(&request, self.common.options.max_questions) {
+        let asked = match self.questions.refusal(request, self.common.options.max_questions) {
             Some(error) => Err(error),
-            None => audience.question(self, &request),
+            None => audience.question(self, request),
         };
         let Question { ask, on } = match asked {
             Ok(question) => question,

@@ -40,7 +40,7 @@ impl Upstream {
             };
             self.silence.lock().heard(Instant::now());
             match received {
-                Received::Line(line) => self.line(line, &mut noise),
+                Received::Line(line) => self.line(&line, &mut noise),
                 Received::TooLong => self.too_long(),
                 Received::Exit(exit) => break exit,
             }
@@ -89,7 +89,7 @@ impl Upstream {
         }
     }
 
-    fn line(self: &Arc<Self>, line: Bytes, noise: &mut Noise) {
+    fn line(self: &Arc<Self>, line: &Bytes, noise: &mut Noise) {
         match parse(line.clone()) {
             Ok(Body::Single(message)) => self.message(message),
             Ok(Body::Batch(members)) => {
@@ -100,7 +100,7 @@ impl Upstream {
                     }
                 }
             }
-            Err(_) => match broken_response(&line) {
+            Err(_) => match broken_response(line) {
                 Some(broken) => self.broken(broken),
                 None => self.noise(noise),
             },
@@ -131,7 +131,7 @@ impl Upstream {
         match message {
             Message::Response(response) => self.response(response),
             Message::Notification(notification) => self.notification(&notification),
-            Message::Request(request) => self.question(request),
+            Message::Request(request) => self.question(&request),
         }
     }
 

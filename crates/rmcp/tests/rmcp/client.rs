@@ -2,6 +2,7 @@
 
 use crate::handler::{Diary, Everything};
 use bowline_proto::sse::{Decoder, Limits};
+use bowline_rmcp::{Options, RmcpHandler};
 use bowline_server::{Body, Endpoint, EndpointBuilder};
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
@@ -22,13 +23,16 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn new() -> Self {
-        Self::built(|builder| builder)
+        Self::built(Options::default(), |builder| builder)
     }
 
-    pub(crate) fn built(configure: impl FnOnce(EndpointBuilder) -> EndpointBuilder) -> Self {
+    pub(crate) fn built(
+        options: Options,
+        configure: impl FnOnce(EndpointBuilder) -> EndpointBuilder,
+    ) -> Self {
         let diary = Arc::<Diary>::default();
         let shared = diary.clone();
-        let handler = bowline_rmcp::handler(move || Everything::new(shared.clone()));
+        let handler = Arc::new(RmcpHandler::new(move || Everything::new(shared.clone()), options));
         Self { endpoint: configure(Endpoint::builder(handler)).build(), diary }
     }
 

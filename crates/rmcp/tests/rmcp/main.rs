@@ -7,6 +7,7 @@
 )]
 
 mod asking;
+mod bounds;
 mod client;
 mod ending;
 mod example;

@@ -2,12 +2,13 @@
 
 use crate::client::{POLLS, Server};
 use bowline::{SessionMode, StaleSession};
+use bowline_rmcp::Options;
 use serde_json::json;
 use std::time::Duration;
 
 fn server() -> Server {
     let mode = SessionMode::Stateless { resumable: false, stale_session: StaleSession::default() };
-    Server::built(|builder| builder.session_mode(mode))
+    Server::built(Options::default(), |builder| builder.session_mode(mode))
 }
 
 #[tokio::test(start_paused = true)]
