@@ -49,12 +49,12 @@ async fn roots_from_a_task_of_its_own_go_to_the_only_call() {
 async fn each_question_is_on_the_stream_of_its_call() {
     let server = Server::new();
     let client = server.client().await;
+    // The standalone stream is read, and still nothing goes there: rmcp knows which call asks.
+    let mut standalone = client.get(None).await;
     let mut calls = Vec::new();
     for _ in 0..3 {
         calls.push(client.call("elicit", json!({})).await);
     }
-    // The standalone stream is read, and still nothing goes there: rmcp knows which call asks.
-    let mut standalone = client.get(None).await;
     let mut questions = Vec::new();
     for call in &mut calls {
         questions.push(call.until("elicitation/create").await);
