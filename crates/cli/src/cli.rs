@@ -101,8 +101,14 @@ const FOREIGN: [(&str, &str); 22] = [
     ("--endpoint", "say --path"),
     ("--streamEndpoint", "say --path"),
     ("--maxBodySize", "say --body-limit 4MiB"),
-    ("--apiKey", "there is no authentication yet; put an authenticating proxy in front"),
-    ("--api-key", "there is no authentication yet; put an authenticating proxy in front"),
+    (
+        "--apiKey",
+        "write NAME=TOKEN into a file and say --auth-token-file FILE; clients send it as a bearer token",
+    ),
+    (
+        "--api-key",
+        "write NAME=TOKEN into a file and say --auth-token-file FILE; clients send it as a bearer token",
+    ),
     ("--debug", "say -v, or --log-level debug"),
 ];
 

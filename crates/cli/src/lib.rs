@@ -4,6 +4,7 @@ mod cli;
 pub mod demo;
 mod duration;
 mod logging;
+mod rate;
 mod serve;
 mod size;
 

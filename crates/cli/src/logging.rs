@@ -1,5 +1,6 @@
 //! The program's own log: to stderr, as text for people or JSON lines for collectors.
 
+use bowline_gateway::stderr;
 use clap::ValueEnum;
 use std::io::{self, IsTerminal as _};
 use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, registry, util::SubscriberInitExt as _};
@@ -54,8 +55,8 @@ pub(crate) fn filter(level: &str, verbose: u8) -> String {
 /// Starts the log. Does nothing when there is one already.
 pub(crate) fn start(filter: &str, format: LogFormat) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    // A stderr that went away must not end the program, so nothing is said about errors of writing to it.
-    let lines = fmt::layer().with_writer(io::stderr).log_internal_errors(false);
+    // A stderr that went away must not end the program, and one that is not read must not stop it.
+    let lines = fmt::layer().with_writer(stderr::writer).log_internal_errors(false);
     let started = match format {
         LogFormat::Text => {
             let colours =

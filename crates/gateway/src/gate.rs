@@ -69,9 +69,12 @@ impl Gate {
         state.next = Some(state.next.map_or(next, |turn| turn.max(next)));
     }
 
-    /// Whether the command keeps failing.
+    /// Whether the command keeps failing. When nobody has tried for the longest pause, nobody knows any more: a balancer that
+    /// sends no clients to whoever says so here would keep it from ever being tried again.
     pub(crate) fn is_looping(&self, now: Instant) -> bool {
-        self.state.lock().backoff.crash_looping(now)
+        let state = self.state.lock();
+        let known = state.next.is_some_and(|next| now < next + self.policy.longest);
+        known && state.backoff.crash_looping(now)
     }
 }
 
@@ -112,7 +115,14 @@ mod tests {
             gate.failed(now);
         }
         assert!(gate.is_looping(now));
-        assert!(gate.turn(now) >= Duration::from_secs(8));
+        let turn = gate.turn(now);
+        assert!(turn >= Duration::from_secs(8));
+        // One second after that turn is the next one; half a minute after that it is worth a try again.
+        let next = now + turn + Duration::from_secs(1);
+        assert!(gate.is_looping(next + Duration::from_millis(29_999)));
+        assert!(!gate.is_looping(next + Duration::from_secs(30)));
+        gate.failed(next + Duration::from_secs(30));
+        assert!(gate.is_looping(next + Duration::from_secs(30)));
         gate.came_up();
         assert!(!gate.is_looping(now));
         assert_eq!(gate.turn(now), Duration::ZERO);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply};
-use bowline_server::{BoxFuture, Call, Hello, NoSession, Peer, RawHandler};
+use bowline_server::{BoxFuture, Call, Figure, Hello, NoSession, Peer, RawHandler};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
@@ -97,6 +97,7 @@ impl Gateway {
             sessions: sessions as u64,
             started: counters.started.get(),
             crashes: counters.crashes.get(),
+            restarted: counters.restarted.get(),
             refused: counters.refused.get(),
             noise: counters.noise.get(),
             too_long: counters.too_long.get(),
@@ -225,6 +226,10 @@ impl RawHandler for Gateway {
             Mode::Shared(shared) => shared.ended(peer),
             Mode::Pool(_) => {}
         }
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        self.stats().figures()
     }
 
     fn ready(&self) -> Result<(), String> {

@@ -1,6 +1,7 @@
 //! Puts a stdio MCP server behind resilient Streamable HTTP.
 //!
-//! [`Gateway`] is a [`bowline_server::RawHandler`]: give it to a [`bowline_server::Endpoint`]. [`child`] has the processes.
+//! [`Gateway`] is a [`bowline_server::RawHandler`]: give it to a [`bowline_server::Endpoint`]. [`child`] has the processes;
+//! [`stderr`] is how they and a program's log write to this process's stderr.
 
 pub mod child;
 mod common;
@@ -15,6 +16,7 @@ mod route;
 mod session;
 mod shared;
 mod stats;
+pub mod stderr;
 mod tokens;
 mod upstream;
 

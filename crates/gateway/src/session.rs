@@ -1,7 +1,6 @@
 //! A session with a process of its own: everything passes, ids are exchanged, nothing else is touched.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply, Request};
 use bowline_proto::projection::project_request;
@@ -20,8 +19,6 @@ pub(crate) struct Session {
     peer: Peer,
     hello: Raw,
     keeper: Arc<Keeper>,
-    /// Whether the process that is there first has been told that the client is ready.
-    initialized: AtomicBool,
 }
 
 impl Session {
@@ -43,7 +40,6 @@ impl Session {
             peer,
             hello,
             keeper: Keeper::new(common, session.clone(), Some(room)),
-            initialized: AtomicBool::new(false),
         });
         session.keeper.run();
         session
@@ -81,10 +77,9 @@ impl Session {
     /// A strict server refuses what comes before `notifications/initialized`, while we serve clients that are early
     /// (SEMANTICS 2): the gateway says it for them, and theirs is dropped. Only `ping` may come before it.
     fn say_initialized(&self, upstream: &Upstream) {
-        if !self.initialized.swap(true, Ordering::Relaxed) {
+        if upstream.initialized(None) {
             tracing::debug!(session = %self.peer.log_name(), "the client sends before it said initialized");
         }
-        upstream.initialized(None);
     }
 
     /// Has the process work on a call.

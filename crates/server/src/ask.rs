@@ -1,9 +1,9 @@
 //! Our own requests to a client: sampling, elicitation, roots.
 
-use crate::{Call, call::CallState, core::Core, outlet::Outlet, session::Session};
+use crate::{Call, call::CallState, core::Core, session::Session};
 use bowline_proto::{
     cursor::StreamId,
-    jsonrpc::{ErrorObject, Raw, Reply, Request, RequestId},
+    jsonrpc::{ErrorObject, Notification, Raw, Reply, Request, RequestId},
     projection::project_request,
 };
 use bowline_store::EventClass;
@@ -20,7 +20,7 @@ pub struct Ask {
 /// Where a question goes.
 enum On {
     Call(Arc<CallState>),
-    Standalone(Arc<Outlet>),
+    Standalone,
 }
 
 impl Ask {
@@ -36,8 +36,8 @@ impl Ask {
         method: &str,
         params: Option<Raw>,
     ) -> Self {
-        let outlet = session.standalone(core).clone();
-        Self::new(core, session, outlet.stream, On::Standalone(outlet), method, params)
+        // The stream itself is made when there is something to put into it.
+        Self::new(core, session, session.standalone_id, On::Standalone, method, params)
     }
 
     fn new(
@@ -103,41 +103,55 @@ async fn ask(
         )
         .into();
     }
+    let method = request.method.clone();
+    let undeliverable = || {
+        ErrorObject::internal("undeliverable", format!("{method} cannot be delivered to the client")).into()
+    };
+    let ended = || {
+        ErrorObject::internal("session_ended", format!("the session ended before {method} was answered"))
+            .into()
+    };
+    // Whoever ended the session before has dropped the questions that were open, and this one was not among them.
+    if session.has_ended() {
+        return ended();
+    }
+    let outlet = match &on {
+        On::Call(call) => call.exchange.outlet_or_open(),
+        On::Standalone => Some(session.standalone(core).clone()),
+    };
+    let Some(outlet) = outlet else { return undeliverable() };
     // A client that has not said that it is ready may not take questions; one that never says so gets them all the same.
     let _ = tokio::time::timeout(core.options.initialized_wait, session.wait_initialized()).await;
     core.metrics.asks.up();
-    let method = request.method.clone();
+    // Before it is in the log: whoever reads it there tells its client to poll soon.
+    let _asking = outlet.ask();
     let sent = match &on {
         On::Call(call) => call.say(request.to_bytes(), EventClass::Kept, None),
-        On::Standalone(outlet) => outlet.push(request.to_bytes(), EventClass::Kept, None),
+        On::Standalone => outlet.push(request.to_bytes(), EventClass::Kept, None),
     };
     if !sent {
-        return ErrorObject::internal("undeliverable", format!("{method} cannot be delivered to the client"))
-            .into();
+        return undeliverable();
     }
-    let outlet = match &on {
-        On::Call(call) => call.exchange.outlet(),
-        On::Standalone(outlet) => Some(outlet.clone()),
-    };
-    let _asking = outlet.as_ref().map(Outlet::ask);
     let timed_out = async {
-        if let Some(outlet) = &outlet {
-            outlet.wait_read().await;
-        }
+        outlet.wait_read().await;
         tokio::time::sleep(core.options.ask_timeout).await;
     };
     let cancelled = async {
         match &on {
             On::Call(call) => drop(call.cancelled().await),
-            On::Standalone(_) => std::future::pending().await,
+            On::Standalone => std::future::pending().await,
         }
     };
     tokio::select! {
-        reply = receiver => reply.unwrap_or_else(|_| {
-            ErrorObject::internal("session_ended", format!("the session ended before {method} was answered")).into()
-        }),
+        reply = receiver => reply.unwrap_or_else(|_| ended()),
         () = timed_out => {
             core.metrics.asks_timed_out.up();
+            let params = Raw::from_value(&serde_json::json!({ "requestId": request.id, "reason": "timeout" })).ok();
+            let cancel = Notification::new("notifications/cancelled", params).to_bytes();
+            match &on {
+                On::Call(call) => drop(call.say(cancel, EventClass::Droppable, None)),
+                On::Standalone => drop(outlet.push(cancel, EventClass::Droppable, None)),
+            }
             ErrorObject::internal("timeout", format!("the client did not answer {method} in time")).into()
         }
         () = cancelled => ErrorObject::internal("cancelled", format!("the call that asked {method} was cancelled")).into(),

@@ -11,7 +11,7 @@ use crate::{
 use bowline_proto::{
     cursor::{Cursor, CursorKind, CursorRequest, IdText, StreamId},
     jsonrpc::{ErrorObject, RequestId},
-    legacy::{Close, End, Frame, PageFacts, Position, Reader, ReaderConfig, Start},
+    legacy::{Close, End, Frame, Millis, PageFacts, Position, Reader, ReaderConfig, Start},
     sse::encode,
 };
 use bowline_store::{ReadError, ReadLimit, Store, StreamKind, Wakeups};
@@ -39,6 +39,8 @@ pub(crate) struct Target {
     pub(crate) outlet: Option<Arc<Outlet>>,
     /// The calls that end with this connection.
     pub(crate) leaving: Option<EndsWithClient>,
+    /// Whether a client comes back to it: what is there already is counted as replayed.
+    pub(crate) comes_back: bool,
 }
 
 pub(crate) struct Connection {
@@ -49,6 +51,8 @@ pub(crate) struct Connection {
     wakeups: Wakeups,
     generation: u64,
     cursor: Cursor,
+    /// Whether what is written carries ids: the stream is in the store.
+    ids: bool,
     outlet: Option<Arc<Outlet>>,
     close_wishes: Option<watch::Receiver<u64>>,
     drain: watch::Receiver<Drain>,
@@ -57,6 +61,8 @@ pub(crate) struct Connection {
     delivered: u64,
     id: String,
     over: bool,
+    /// Until the log was read to its end for a client that came back.
+    replaying: bool,
     _leaving: Option<EndsWithClient>,
     _reading: Option<Reading>,
     _in_use: InUse,
@@ -120,12 +126,14 @@ impl Connection {
                 poll: target.poll,
                 request,
             },
+            ids,
             close_wishes: target.outlet.as_ref().map(|outlet| outlet.close_wishes()),
             drain: core.drain.subscribe(),
             handed: None,
             delivered: attachment.delivered,
             id: String::with_capacity(96),
             over: false,
+            replaying: target.comes_back,
             _leaving: target.leaving,
             _reading: target.outlet.as_ref().map(Outlet::read),
             _in_use: session.use_now(core),
@@ -193,6 +201,11 @@ impl Connection {
         match read {
             Ok(page) => {
                 self.cursor.epoch = page.epoch;
+                if self.replaying {
+                    let read = page.events.len() as u64;
+                    self.core.metrics.events_replayed.add(read);
+                    self.replaying = after.saturating_add(read) < page.tail;
+                }
                 let asking = self.outlet.as_ref().is_some_and(|outlet| outlet.is_asking());
                 self.reader.on_page(
                     now,
@@ -211,16 +224,21 @@ impl Connection {
                 self.reader.on_read_failed(now);
             }
             Err(ReadError::Evicted { oldest }) if self.cursor.kind == CursorKind::Standalone => {
-                self.reader.on_resync(
-                    now,
-                    crate::get::resync_messages(&self.session),
-                    oldest.saturating_sub(1),
-                );
+                self.resync(now, oldest.saturating_sub(1));
             }
-            // The session's end removes its streams; there is nobody to be told.
+            Err(ReadError::Lost { tail }) if self.cursor.kind == CursorKind::Standalone => {
+                self.resync(now, tail);
+            }
+            // Its session ended: nobody waits for it any more.
             Err(_) if self.session.has_ended() => self.over = true,
             Err(error) => self.lose(&error, out),
         }
+    }
+
+    /// Events of a standalone stream are gone: the client is told to look again at everything, and what is after `tail`
+    /// follows.
+    fn resync(&mut self, now: Millis, tail: u64) {
+        self.reader.on_resync(now, crate::get::resync_messages(&self.session), tail);
     }
 
     /// The stream is gone under its reader: the only answer that ends the wait in every client is an error for the
@@ -235,8 +253,14 @@ impl Connection {
                 "expired",
                 "the server no longer has the messages of this request",
             );
-            self.mint(Position { offset: self.reader.position(), poll: self.cursor.poll + 1 });
-            encode::message(out, &self.id, &error.to_response(Some(&id)));
+            let response = error.to_response(Some(&id));
+            if self.ids {
+                let poll = self.cursor.poll.saturating_add(1);
+                self.mint(Position { offset: self.reader.position(), poll });
+                encode::message(out, &self.id, &response);
+            } else {
+                encode::data(out, &response);
+            }
         }
     }
 

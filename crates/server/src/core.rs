@@ -1,11 +1,17 @@
 //! What every part of an endpoint shares.
 
 use crate::{
-    Authenticator, RawHandler, config::Options, metrics::Metrics, random, running::Running,
+    Authenticator, RawHandler,
+    clients::{ClientLimits, Clients},
+    config::Options,
+    metrics::Metrics,
+    probes::OnEndpoint,
+    random,
+    running::Running,
     sessions::Sessions,
 };
 use bowline_proto::{
-    cursor::Keyring,
+    cursor::{Keyring, StreamId},
     http::{Policy, SessionMode},
     legacy::Millis,
 };
@@ -18,8 +24,10 @@ use tokio::{sync::watch, time::Instant};
 pub(crate) enum Drain {
     /// It serves.
     No,
-    /// It takes nothing new, and connections that can come back elsewhere are closed.
+    /// It takes no new sessions, and connections that can come back elsewhere are closed.
     Leaving,
+    /// Its time is over: what still runs is ended.
+    Over,
 }
 
 /// What an endpoint is made of.
@@ -31,6 +39,7 @@ pub(crate) struct Config {
     pub(crate) options: Options,
     pub(crate) keyring: Keyring,
     pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
+    pub(crate) probes: OnEndpoint,
 }
 
 pub(crate) struct Core {
@@ -46,6 +55,8 @@ pub(crate) struct Core {
     pub(crate) keyring: Keyring,
     /// Who may call; anybody where there is none.
     pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
+    pub(crate) probes: OnEndpoint,
+    pub(crate) clients: Clients,
     pub(crate) backend: BackendId,
     pub(crate) sessions: Sessions,
     pub(crate) running: Running,
@@ -55,7 +66,8 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(config: Config) -> Arc<Self> {
-        let Config { handler, store, policy, trust_proxy, options, keyring, authenticator } = config;
+        let Config { handler, store, policy, trust_proxy, options, keyring, authenticator, probes } = config;
+        let limits = ClientLimits { rate: options.rate, concurrent: options.max_concurrent_per_client };
         Arc::new(Self {
             handler,
             store,
@@ -66,6 +78,8 @@ impl Core {
             metrics: Arc::default(),
             keyring,
             authenticator,
+            probes,
+            clients: Clients::new(limits),
             backend: BackendId(random::word()),
             sessions: Sessions::default(),
             running: Running::default(),
@@ -92,12 +106,33 @@ impl Core {
         matches!(self.policy.mode, SessionMode::Stateless { resumable: true, .. })
     }
 
+    /// Drops a stream: now where the store answers at once, else soon.
+    pub(crate) fn remove_stream(self: &Arc<Self>, stream: StreamId) {
+        if self.store.remove(stream).now().is_some() {
+            return;
+        }
+        let core = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = core.store.remove(stream).await {
+                tracing::warn!(?stream, %error, "a stream could not be dropped");
+            }
+        });
+    }
+
     /// Whether no call runs and no result waits for its client.
     pub(crate) fn is_idle(&self) -> bool {
-        self.metrics.calls.get() == 0 && self.running.is_idle(self.now())
+        self.metrics.calls.get() == 0
+            && self.metrics.handshakes.get() == 0
+            && self.running.is_idle(self.now())
     }
 
     pub(crate) fn is_draining(&self) -> bool {
         *self.drain.borrow() != Drain::No
+    }
+
+    /// Waits until a drain is over and calls that still run have to end.
+    pub(crate) async fn drain_over(&self) {
+        // The sender lives in `self`, so the wait ends with what it waits for.
+        let _ = self.drain.subscribe().wait_for(|drain| *drain == Drain::Over).await;
     }
 }

@@ -1,10 +1,11 @@
 //! An MCP endpoint: a [`tower_service::Service`] over [`http`] types, and its life.
 
 use crate::{
-    Authenticator, CancelReason, Metrics, RawHandler,
+    Admin, Authenticator, Metrics, RawHandler, Remote,
     body::Body,
     config::Options,
     core::{Config, Core, Drain},
+    probes::OnEndpoint,
     random, service, sessions,
     sessions::Ending,
 };
@@ -17,6 +18,7 @@ use http::{Request, Response};
 use std::{
     convert::Infallible,
     fmt,
+    net::IpAddr,
     pin::Pin,
     sync::{Arc, Weak},
     task::{Context, Poll},
@@ -42,6 +44,7 @@ pub struct EndpointBuilder {
     loopback: bool,
     trust_proxy: bool,
     authenticator: Option<Arc<dyn Authenticator>>,
+    probes: OnEndpoint,
 }
 
 impl EndpointBuilder {
@@ -103,7 +106,8 @@ impl EndpointBuilder {
     }
 
     /// Whether whoever connects is a proxy of ours. Then the last entry of `X-Forwarded-Host`, where there is one, stands for
-    /// `Host`: the nearest proxy wrote it, while those before it may be the client's. Default `false`.
+    /// `Host`: the nearest proxy wrote it, while those before it may be the client's. In the same way the last entry of `X-Forwarded-For`, else
+    /// of `Forwarded`, is the address that limits and logs go by. Default `false`.
     #[must_use]
     pub const fn trust_proxy(mut self, trust_proxy: bool) -> Self {
         self.trust_proxy = trust_proxy;
@@ -114,6 +118,21 @@ impl EndpointBuilder {
     #[must_use]
     pub fn authenticator(mut self, authenticator: Arc<dyn Authenticator>) -> Self {
         self.authenticator = Some(authenticator);
+        self
+    }
+
+    /// Whether `/healthz` and `/readyz` are answered here too. Default `true`.
+    #[must_use]
+    pub const fn health(mut self, served: bool) -> Self {
+        self.probes.health = served;
+        self
+    }
+
+    /// Whether `/metrics` is answered here too: to who is allowed to call, from this machine and not through a proxy. Default `false`;
+    /// [`Endpoint::admin`] answers anybody.
+    #[must_use]
+    pub const fn metrics_page(mut self, served: bool) -> Self {
+        self.probes.metrics = served;
         self
     }
 
@@ -138,6 +157,7 @@ impl EndpointBuilder {
             options: self.options,
             keyring,
             authenticator: self.authenticator,
+            probes: self.probes,
         });
         tokio::spawn(housekeeping(Arc::downgrade(&core)));
         Endpoint { core }
@@ -182,6 +202,7 @@ impl Endpoint {
             loopback: true,
             trust_proxy: false,
             authenticator: None,
+            probes: OnEndpoint { health: true, metrics: false },
         }
     }
 
@@ -189,7 +210,17 @@ impl Endpoint {
     ///
     /// Dropping the future means that the client went away. A call goes on where its result can still be fetched.
     pub async fn handle<B: http_body::Body>(&self, request: Request<B>) -> Response<Body> {
-        service::answer(&self.core, request).await
+        let connected = request.extensions().get().map(|remote: &Remote| remote.0.ip().to_canonical());
+        service::answer(&self.core, request, connected).await
+    }
+
+    /// As [`Endpoint::handle`], for a listener that knows who connected: nothing has to be put into the request for that.
+    pub(crate) async fn handle_from<B: http_body::Body>(
+        &self,
+        request: Request<B>,
+        connected: IpAddr,
+    ) -> Response<Body> {
+        service::answer(&self.core, request, Some(connected.to_canonical())).await
     }
 
     /// What this endpoint counts.
@@ -198,14 +229,26 @@ impl Endpoint {
         &self.core.metrics
     }
 
+    /// Health and metrics for a listener of their own.
+    #[must_use]
+    pub fn admin(&self) -> Admin {
+        Admin::new(self.core.clone())
+    }
+
     /// Starts to leave: `/readyz` says so, new sessions are refused, connections that can come back are told when and closed.
     /// Polls, responses and running calls go on.
     pub fn start_drain(&self) {
-        self.core.drain.send_replace(Drain::Leaving);
+        self.core.drain.send_if_modified(|drain| {
+            let first = *drain == Drain::No;
+            if first {
+                *drain = Drain::Leaving;
+            }
+            first
+        });
     }
 
     /// Leaves: [`Endpoint::start_drain`], then waits until every call ended and its result was fetched, for `timeout` at most.
-    /// What runs then is sealed with an error that says so.
+    /// What runs then, or is begun later, is ended with an error that says so; that takes a moment more.
     pub async fn drain(&self, timeout: Duration) {
         self.start_drain();
         let idle = async {
@@ -214,11 +257,7 @@ impl Endpoint {
             }
         };
         if tokio::time::timeout(timeout, idle).await.is_err() {
-            for session in self.core.sessions.all() {
-                for call in session.calls() {
-                    call.cancel(CancelReason::Draining);
-                }
-            }
+            self.core.drain.send_replace(Drain::Over);
         }
     }
 
@@ -263,12 +302,13 @@ where
 async fn housekeeping(core: Weak<Core>) {
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
+    for round in 0_usize.. {
         tick.tick().await;
         let Some(core) = core.upgrade() else { return };
         sessions::expire(&core).await;
         core.metrics.results_unclaimed.add(core.running.expire(core.now()));
         core.store.housekeep(SWEEP);
         core.ephemeral.housekeep(SWEEP);
+        core.clients.sweep(round);
     }
 }

@@ -100,6 +100,9 @@ impl Exchange {
                 *waiting = waiting.saturating_sub(1);
                 if *waiting == 0 {
                     outlet.seal(response);
+                    if self.stored() {
+                        self.session.keep_result(&self.core, outlet);
+                    }
                 } else if let Some((id, response)) = response {
                     let limit = self.core.options.max_event_bytes;
                     let response =
@@ -120,16 +123,17 @@ impl Exchange {
     }
 
     /// Turns the answer into a stream now, if it is not one. `None` where nobody could read it: the client is gone
-    /// without an id, or the endpoint never streams.
+    /// without an id, the endpoint never streams, or every response is given. The last is what a hold finds that ends in the
+    /// same moment as its call, and whoever speaks through a call that is over: a stream opened then would never be sealed.
     pub(crate) fn outlet_or_open(&self) -> Option<Arc<Outlet>> {
         let mut phase = self.phase.lock();
         let outlet = match &mut *phase {
             Phase::Streaming { outlet, .. } => return Some(outlet.clone()),
-            Phase::Quiet { gone: Some(_), .. } => return None,
+            Phase::Quiet { gone: Some(_), .. } | Phase::Quiet { waiting: 0, .. } => return None,
             Phase::Quiet { .. } if self.core.options.response == ResponseMode::Json => return None,
             Phase::Quiet { replies, waiting, .. } => {
                 let outlet = if self.stored() {
-                    let session = (!self.session.stateless).then_some(&*self.session.id);
+                    let session = (!self.session.stateless).then_some(&*self.session);
                     let outlet = Outlet::new(
                         &self.core,
                         StreamKind::Call,

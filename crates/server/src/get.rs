@@ -4,7 +4,8 @@ use crate::{
     body::Body,
     connection::{Connection, Target},
     core::Core,
-    service::{Caller, events, nothing},
+    limits::Caller,
+    service::{events, nothing},
     session::Session,
     sessions::{self, Found},
 };
@@ -44,7 +45,7 @@ pub(crate) async fn answer(
     let Some(last_event_id) = get.last_event_id else {
         return standalone(core, session.as_ref(), fact).await;
     };
-    core.metrics.resumes.up();
+    core.metrics.polls.up();
 
     let scope = Scope { session: get.session, principal };
     let codec = session
@@ -95,6 +96,7 @@ async fn standalone(
         poll: 0,
         outlet: Some(outlet),
         leaving: None,
+        comes_back: false,
     };
     match Connection::open(core, session, target).await {
         Ok(body) => Ok(events(core, body)),
@@ -171,9 +173,13 @@ async fn resume_stream(
         poll: cursor.poll,
         outlet,
         leaving: None,
+        comes_back: true,
     };
     match Connection::open(core, session, target).await {
-        Ok(body) => Ok(events(core, body)),
+        Ok(body) => {
+            core.metrics.resumes.up();
+            Ok(events(core, body))
+        }
         // It went away between the look and the read.
         Err(_) => Ok(events(
             core,

@@ -62,4 +62,9 @@ pub trait RawHandler: Send + Sync + 'static {
     fn ready(&self) -> Result<(), String> {
         Ok(())
     }
+
+    /// What the handler counts, for `/metrics`. Asked every few seconds; must not wait.
+    fn figures(&self) -> Vec<bowline_store::Figure> {
+        Vec::new()
+    }
 }

@@ -1,10 +1,10 @@
 //! The writing end of one stream: a pure [`Writer`] with a store behind it.
 
-use crate::core::Core;
+use crate::{core::Core, log::Short, session::Session};
 use bowline_proto::{
     cursor::StreamId,
     jsonrpc::RequestId,
-    legacy::{Directive, Millis, Op, Outcome, Pushed, Writer, WriterConfig},
+    legacy::{Directive, Millis, Op, Outcome, Pushed, StopReason, Writer, WriterConfig},
 };
 use bowline_store::{
     CreateError, Event, EventClass, NewStream, Store, StoreFuture, StreamKind, WriteAt, WriteError,
@@ -42,6 +42,8 @@ pub(crate) struct Outlet {
     pub(crate) started: Millis,
     core: Arc<Core>,
     session: Option<Box<str>>,
+    /// Whether its session ended; never set where there is none.
+    ended: Arc<AtomicBool>,
     request_id: Option<RequestId>,
     state: Mutex<State>,
     opened: watch::Sender<Opened>,
@@ -53,6 +55,7 @@ pub(crate) struct Outlet {
     wishes_done: AtomicU64,
     /// Questions on this stream that wait for their answer.
     asking: AtomicUsize,
+    said: AtomicU64,
     /// Whether a client has everything that there is to have.
     fetched: AtomicBool,
 }
@@ -62,6 +65,10 @@ struct State {
     log: Arc<dyn Store>,
     /// Whether somebody is carrying out the writer's operations.
     pumping: bool,
+    /// Whether nothing can be written any more.
+    stopped: bool,
+    /// How many messages the writer has dropped that were counted.
+    dropped: u64,
 }
 
 impl Outlet {
@@ -70,7 +77,7 @@ impl Outlet {
         core: &Arc<Core>,
         kind: StreamKind,
         stream: StreamId,
-        session: Option<&str>,
+        session: Option<&Session>,
         request_id: Option<&RequestId>,
     ) -> Arc<Self> {
         Self::on(core, core.store.clone(), Opened::NotYet, kind, stream, session, request_id)
@@ -87,7 +94,7 @@ impl Outlet {
         opened: Opened,
         kind: StreamKind,
         stream: StreamId,
-        session: Option<&str>,
+        session: Option<&Session>,
         request_id: Option<&RequestId>,
     ) -> Arc<Self> {
         let config =
@@ -97,15 +104,23 @@ impl Outlet {
             kind,
             started: core.now(),
             core: core.clone(),
-            session: session.map(Into::into),
+            session: session.map(|session| session.id.clone()),
+            ended: session.map(Session::ended).unwrap_or_default(),
             request_id: request_id.cloned(),
-            state: Mutex::new(State { writer: Writer::new(config, FIRST_EPOCH), log, pumping: false }),
+            state: Mutex::new(State {
+                writer: Writer::new(config, FIRST_EPOCH),
+                log,
+                pumping: false,
+                stopped: false,
+                dropped: 0,
+            }),
             opened: watch::Sender::new(opened),
             readers: watch::Sender::new(0),
             last_read: AtomicU64::new(core.now().0),
             close_wishes: watch::Sender::new(0),
             wishes_done: AtomicU64::new(0),
             asking: AtomicUsize::new(0),
+            said: AtomicU64::new(0),
             fetched: AtomicBool::new(false),
         })
     }
@@ -118,34 +133,49 @@ impl Outlet {
 
     /// Says something. Returns whether it will be in the stream.
     pub(crate) fn push(self: &Arc<Self>, payload: Bytes, class: EventClass, coalesce: Option<Bytes>) -> bool {
-        let pushed = self.state.lock().writer.push(payload, class == EventClass::Droppable, coalesce);
+        self.note_size(payload.len());
+        let pushed = {
+            let mut state = self.state.lock();
+            let pushed = state.writer.push(payload, class == EventClass::Droppable, coalesce);
+            self.count_dropped(&mut state);
+            pushed
+        };
         match pushed {
             Pushed::Queued => {}
-            Pushed::Coalesced => self.core.metrics.events_dropped.up(),
-            Pushed::Dropped => {
-                self.core.metrics.events_dropped.up();
-                return false;
-            }
+            Pushed::Coalesced => self.core.metrics.events_coalesced.up(),
             Pushed::TooLarge => {
                 self.core.metrics.events_too_large.up();
                 return false;
             }
-            // The queue is full of what must not be dropped, or the stream is over: whoever speaks is told.
-            Pushed::Full | Pushed::AfterSeal | Pushed::Stopped => return false,
+            // There is no room, or the stream is over: whoever speaks is told.
+            Pushed::Dropped | Pushed::Full | Pushed::AfterSeal | Pushed::Stopped => return false,
         }
         self.pump();
-        true
+        !self.state.lock().stopped
     }
 
     /// Says the last thing, or nothing more. A response that is too large becomes an error that says so.
     pub(crate) fn seal(self: &Arc<Self>, last: Option<(&RequestId, Bytes)>) {
+        if self.kind == StreamKind::Call {
+            self.core.metrics.streams_sealed.up();
+        }
         if last.is_none() {
             self.set_fetched();
         }
+        self.note_size(last.as_ref().map_or(0, |(_, payload)| payload.len()));
         if self.state.lock().writer.seal(last) == Pushed::TooLarge {
             self.core.metrics.events_too_large.up();
         }
         self.pump();
+    }
+
+    /// How many bytes were said on the stream.
+    pub(crate) fn said(&self) -> u64 {
+        self.said.load(Ordering::Relaxed)
+    }
+
+    fn note_size(&self, bytes: usize) {
+        self.said.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Waits until it is known where the stream lives.
@@ -176,9 +206,10 @@ impl Outlet {
         self.fetched.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that a connection is over. A stream that lives in no store dies with it.
+    /// Notes that a connection is over. A call's stream that is in no store dies with it: it has no id to come back with. A
+    /// session's own is read again without one.
     pub(crate) fn reader_left(&self) {
-        if self.is_unstored() {
+        if self.kind == StreamKind::Call && self.is_unstored() {
             // The process's own memory answers at once.
             let _ = self.log().remove(self.stream).now();
         }
@@ -324,13 +355,39 @@ impl Outlet {
                 first
             });
         }
-        match state.writer.on_outcome(outcome) {
+        let directive = state.writer.on_outcome(outcome);
+        self.count_dropped(state);
+        match directive {
             Directive::Continue => Next::Go,
             Directive::Retry => Next::Pause,
             Directive::Stop(reason) => {
-                tracing::warn!(stream = ?self.stream, ?reason, "a stream cannot be written any more");
+                tracing::warn!(stream = %Short::stream(self.stream), %reason, "a stream cannot be written any more");
+                state.stopped = true;
+                // Its response will never come. Whoever waits for it is told so when the stream is gone, and only then.
+                if self.kind == StreamKind::Call
+                    && matches!(reason, StopReason::Full | StopReason::Lost { .. })
+                {
+                    self.remove_from(&state.log);
+                }
                 Next::Go
             }
+        }
+    }
+
+    /// What is dropped is counted wherever that happens: at the door, for something that must be kept, or in the log.
+    fn count_dropped(&self, state: &mut State) {
+        let dropped = state.writer.dropped();
+        self.core.metrics.events_dropped.add(dropped - std::mem::replace(&mut state.dropped, dropped));
+    }
+
+    fn remove_from(&self, log: &Arc<dyn Store>) {
+        let (log, stream) = (log.clone(), self.stream);
+        if log.remove(stream).now().is_none() {
+            tokio::spawn(async move {
+                if let Err(error) = log.remove(stream).await {
+                    tracing::warn!(stream = %Short::stream(stream), %error, "a stream that cannot be written could not be removed");
+                }
+            });
         }
     }
 
@@ -347,7 +404,7 @@ impl Drop for Outlet {
             let ttl = u64::try_from(self.core.options.sealed_ttl.as_millis()).unwrap_or(u64::MAX);
             self.core.now().after(ttl)
         });
-        self.core.running.remove(self.stream, expires);
+        self.core.running.remove(self.stream, expires, &self.ended);
     }
 }
 

@@ -78,8 +78,8 @@ impl Peer {
         let Some(notification) = project_notification(self.session.revision, notification.clone()) else {
             return;
         };
-        let droppable = matches!(&*notification.method, "notifications/progress" | "notifications/message");
-        let class = if droppable { EventClass::Droppable } else { EventClass::Kept };
+        // Here every notification may be dropped at a bound: one that must not would end the stream where the store is full.
+        let class = EventClass::Droppable;
         let key = progress_key(&notification);
         self.session.standalone(&self.core).push(notification.to_bytes(), class, key);
     }

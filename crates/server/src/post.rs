@@ -9,10 +9,11 @@ use crate::{
     core::Core,
     exchange::{Answer, Exchange},
     handler::{Hello, NoSession},
-    isolate,
+    isolate, limits,
+    limits::Caller,
     outlet::Outlet,
     random,
-    service::{Caller, accepted, events, json},
+    service::{accepted, events, json},
     session::{AddCall, Session},
     sessions::{self, Found, NOT_STORED},
     supervise,
@@ -22,7 +23,10 @@ use bowline_proto::{
         InitializeRequest, MCP_SESSION_ID, Payload, Post, Refusal, SessionPost, check_session_post,
         route_post, session_not_found,
     },
-    jsonrpc::{ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, parse},
+    jsonrpc::{
+        self as rpc, ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, code,
+        parse,
+    },
     projection::{project_result, strip_stateless},
 };
 use bowline_store::{CreateError, SessionRecord, StreamKind};
@@ -59,12 +63,24 @@ async fn initialize(
         return Err(Refusal::unavailable("draining", 1, Some(id)));
     }
     let params = request.params.unwrap_or_else(Raw::empty_object);
+    let limit = core.options.max_initialize_bytes;
+    if params.as_str().len() > limit {
+        let text =
+            format!("The parameters of initialize are kept with the session and may have {limit} bytes");
+        return Ok(json(core, Reply::from(ErrorObject::new(code::INVALID_PARAMS, text)).to_bytes(&id)));
+    }
+    let params = params.detached();
+    let _handshake = Handshake::new(core);
     let stateless = core.is_stateless();
     let session = if stateless {
         Arc::new(
             Session::binding(core, revision, caller.principal.as_deref()).with_initialize(params.clone()),
         )
     } else {
+        let place = match caller.session_place(core) {
+            Ok(place) => place,
+            Err(limited) => return Err(limits::refuse(core, limited, Some(id))),
+        };
         if !core.sessions.reserve(core.options.max_sessions) {
             core.metrics.sessions_refused.up();
             return Err(Refusal::unavailable("too_many_sessions", 5, Some(id)));
@@ -78,8 +94,12 @@ async fn initialize(
             subscriptions: BTreeSet::new(),
             standalone: random::stream_id(),
         };
-        Arc::new(Session::new(core, &random::session_id(), NOT_STORED, record))
+        let session = Session::new(core, &random::session_id(), NOT_STORED, record);
+        session.set_place(place);
+        Arc::new(session)
     };
+    // A server may take longer to start than a session lives without use.
+    let _in_use = session.use_now(core);
     let mut offered = Offered { core, session: &session, kept: false };
     let hello = Hello { peer: Peer::new(core, &session), params, revision };
     let result = match isolate::call(|| core.handler.initialize(hello))
@@ -122,6 +142,22 @@ fn refuse_session(core: &Core, error: &CreateError, id: RequestId) -> Refusal {
     match error {
         CreateError::Full { .. } => Refusal::unavailable("too_many_sessions", 5, Some(id)),
         _ => Refusal::unavailable("store_unavailable", 1, Some(id)),
+    }
+}
+
+/// A handshake is under way while this exists: a drain waits for it.
+struct Handshake<'a>(&'a Core);
+
+impl<'a> Handshake<'a> {
+    fn new(core: &'a Core) -> Self {
+        core.metrics.handshakes.up();
+        Self(core)
+    }
+}
+
+impl Drop for Handshake<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.handshakes.down();
     }
 }
 
@@ -181,12 +217,16 @@ async fn messages(
             Ok(accepted())
         }
         Payload::Single(Message::Response(response)) => {
-            if !session.answer_ask(&response.id, response.reply) {
-                core.metrics.responses_unknown.up();
-            }
+            answered(core, session, response);
             Ok(accepted())
         }
         Payload::Batch(members) => batch(core, session, parts, members).await,
+    }
+}
+
+fn answered(core: &Core, session: &Session, response: rpc::Response) {
+    if !session.answer_ask(&response.id, response.reply) {
+        core.metrics.responses_unknown.up();
     }
 }
 
@@ -199,8 +239,8 @@ fn notified(core: &Arc<Core>, session: &Arc<Session>, notification: Notification
             let id = notification.params.as_ref().and_then(|params| params.member("requestId"));
             let id = id.and_then(|id| RequestId::from_json(id.as_str()).ok());
             // Unknown, finished and doubled cancels are no errors: they cross the answer on the way.
-            if let Some(call) = id.and_then(|id| session.call(&id)) {
-                call.cancel(CancelReason::Client);
+            if let Some(id) = id {
+                session.cancel_call(id, core.now());
             }
             return;
         }
@@ -275,13 +315,15 @@ async fn stream(
         poll: 0,
         outlet: Some(outlet),
         leaving: Some(leaving),
+        comes_back: false,
     };
     match Connection::open(core, session, target).await {
         Ok(body) => Ok(events(core, body)),
-        Err(error) => Err(Refusal::internal(
-            "stream_lost",
-            format!("the answer cannot be streamed: {error}"),
-            request_id,
+        // The call has begun, so this is its answer and no refusal.
+        Err(error) => Ok(json(
+            core,
+            ErrorObject::outcome_unknown("stream_lost", format!("the answer cannot be streamed: {error}"))
+                .to_response(request_id.as_ref()),
         )),
     }
 }
@@ -367,11 +409,7 @@ async fn batch(
         match member {
             Ok(Message::Request(request)) => requests.push(request),
             Ok(Message::Notification(notification)) => notified(core, session, notification),
-            Ok(Message::Response(response)) => {
-                if !session.answer_ask(&response.id, response.reply) {
-                    core.metrics.responses_unknown.up();
-                }
-            }
+            Ok(Message::Response(response)) => answered(core, session, response),
             Err(fault) => faults.push(fault.to_error().to_response(fault.id.as_ref())),
         }
     }

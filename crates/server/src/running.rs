@@ -2,11 +2,26 @@
 
 use crate::outlet::Outlet;
 use bowline_proto::{cursor::StreamId, legacy::Millis};
+use bowline_store::StreamKind;
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
+
+/// How many streams of calls are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Open, and read by nobody.
+    pub(crate) parked: u64,
+    /// Open, and read.
+    pub(crate) streaming: u64,
+    /// Sealed, and not fetched.
+    pub(crate) waiting: u64,
+}
 
 /// Finds the writing end of a stream that a poll asks for, and knows when a drain has nothing to wait for.
 #[derive(Default)]
@@ -17,9 +32,17 @@ struct State {
     /// An entry lives as long as its outlet.
     outlets: HashMap<StreamId, Weak<Outlet>>,
     /// Results that nobody has fetched yet, until they expire.
-    waiting: HashMap<StreamId, Millis>,
+    waiting: HashMap<StreamId, Waiting>,
     /// The same in the order of their expiry, which is the order of their arrival.
     expiry: VecDeque<(Millis, StreamId)>,
+}
+
+/// A result that waits for its client.
+struct Waiting {
+    /// Until when.
+    expires: Millis,
+    /// Whether its session ended: then nobody can come for it.
+    ended: Arc<AtomicBool>,
 }
 
 impl Running {
@@ -31,14 +54,14 @@ impl Running {
         self.0.lock().outlets.get(&stream).and_then(Weak::upgrade)
     }
 
-    /// The outlet is gone; with `expires`, its result waits for its client until then.
-    pub(crate) fn remove(&self, stream: StreamId, expires: Option<Millis>) {
+    /// The outlet is gone; with `expires`, its result waits for its client until then, or until its session ended.
+    pub(crate) fn remove(&self, stream: StreamId, expires: Option<Millis>, ended: &Arc<AtomicBool>) {
         let mut state = self.0.lock();
         let known = state.outlets.remove(&stream).is_some();
         if let Some(at) = expires
             && known
         {
-            state.waiting.insert(stream, at);
+            state.waiting.insert(stream, Waiting { expires: at, ended: ended.clone() });
             state.expiry.push_back((at, stream));
         }
     }
@@ -61,9 +84,28 @@ impl Running {
         unclaimed
     }
 
-    /// Whether nothing is written here and no result waits.
+    /// Counts, one by one.
+    pub(crate) fn tally(&self, now: Millis) -> Tally {
+        let state = self.0.lock();
+        let mut tally = Tally::default();
+        let outlets: Vec<_> = state.outlets.values().filter_map(Weak::upgrade).collect();
+        tally.waiting = state.waiting.values().filter(|result| result.expires > now).count() as u64;
+        // An outlet whose last owner is this list removes itself, which takes the lock.
+        drop(state);
+        for outlet in outlets.iter().filter(|outlet| outlet.kind == StreamKind::Call) {
+            if outlet.unread_since().is_some() {
+                tally.parked += 1;
+            } else {
+                tally.streaming += 1;
+            }
+        }
+        tally
+    }
+
+    /// Whether nothing is written here and no result waits that somebody can come for.
     pub(crate) fn is_idle(&self, now: Millis) -> bool {
         let state = self.0.lock();
-        state.outlets.is_empty() && state.waiting.values().all(|at| *at <= now)
+        let waits = |result: &Waiting| result.expires > now && !result.ended.load(Ordering::Acquire);
+        state.outlets.is_empty() && !state.waiting.values().any(waits)
     }
 }

@@ -1,13 +1,13 @@
 //! The road of an HTTP request: checks, then POST, GET or DELETE (SEMANTICS 1).
 
-use crate::{body::Body, core::Core, delete, get, post};
+use crate::{body::Body, core::Core, delete, get, limits, log::Asked, post, probes};
 use bowline_proto::http::{
     Admitted, Refusal, Verb, admit, check_length, cors_headers, negotiate, preflight, too_large, too_slow,
 };
 use bytes::{Buf, Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::BodyExt as _;
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 /// Who is calling: one unambiguous text for each (issuer, subject) or static key, never a token. Sessions, cursors and mailboxes are
 /// bound to it.
@@ -16,40 +16,45 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal(pub String);
 
-/// What is known of a caller.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Caller {
-    /// `None` where no authentication is configured.
-    pub(crate) principal: Option<String>,
-}
-
-/// Answers one request. Never fails: what goes wrong is said in the answer.
-pub(crate) async fn answer<B>(core: &Arc<Core>, request: Request<B>) -> Response<Body>
+/// Answers one request of whoever `connected`. Never fails: what goes wrong is said in the answer.
+pub(crate) async fn answer<B>(
+    core: &Arc<Core>,
+    request: Request<B>,
+    connected: Option<IpAddr>,
+) -> Response<Body>
 where
     B: http_body::Body,
 {
     let (mut parts, body) = request.into_parts();
-    if let Some(answer) = health(core, &parts) {
+    if let Some(answer) = probes::on_endpoint(core, &parts) {
         return answer;
     }
+    let asked = Asked::now(core, &parts, connected);
     if core.trust_proxy {
         take_forwarded_host(&mut parts.headers);
     }
     // Shared: a call that runs on keeps what its handler may ask of its request.
     let parts = Arc::new(parts);
-    let mut response = match road(core, &parts, body).await {
+    let mut response = match road(core, &parts, connected, body).await {
         Ok(response) => response,
         Err(refusal) => refuse(core, &refusal),
     };
     cors_headers(&core.policy, parts.headers.get(header::ORIGIN), response.headers_mut());
+    core.metrics.requests.count(&parts.method, response.status());
+    asked.answered(&parts, &response);
     response
 }
 
 async fn road<B: http_body::Body>(
     core: &Arc<Core>,
     parts: &Arc<Parts>,
+    connected: Option<IpAddr>,
     body: B,
 ) -> Result<Response<Body>, Refusal> {
+    if probes::wants_metrics(core, parts) {
+        limits::admit(core, parts, connected, who(core, parts).await)?;
+        return Ok(probes::metrics(core));
+    }
     let Admitted { verb } = admit(&core.policy, &parts.method, parts.uri.path(), &parts.headers)?;
     if verb == Verb::Preflight {
         let answer = preflight(&core.policy, &parts.headers);
@@ -58,17 +63,18 @@ async fn road<B: http_body::Body>(
         *response.headers_mut() = answer.headers;
         return Ok(response);
     }
-    let caller = Caller { principal: who(core, parts).await? };
+    let (caller, running) = limits::admit(core, parts, connected, who(core, parts).await)?;
     negotiate(verb, &parts.headers)?;
-    match verb {
+    let response = match verb {
         Verb::Post => {
-            check_length(&core.policy, &parts.headers)?;
+            check_length(&core.policy, &parts.headers).inspect_err(|_| core.metrics.bodies_too_large.up())?;
             let body = read(core, body).await?;
-            post::answer(core, &caller, parts, body).await
+            post::answer(core, &caller, parts, body).await?
         }
-        Verb::Get => get::answer(core, &caller, parts).await,
-        Verb::Delete | Verb::Preflight => delete::answer(core, &caller, parts).await,
-    }
+        Verb::Get => get::answer(core, &caller, parts).await?,
+        Verb::Delete | Verb::Preflight => delete::answer(core, &caller, parts).await?,
+    };
+    Ok(response.map(|body| body.keeping(running)))
 }
 
 /// Puts the host that a trusted proxy was asked for in the place of the one that the proxy asks for.
@@ -93,10 +99,7 @@ async fn who(core: &Core, parts: &Parts) -> Result<Option<String>, Refusal> {
     let Some(authenticator) = &core.authenticator else { return Ok(None) };
     match authenticator.authenticate(parts).await {
         Ok(principal) => Ok(Some(principal.0)),
-        Err(denied) => {
-            core.metrics.unauthorized.up();
-            Err(denied.into_refusal())
-        }
+        Err(denied) => Err(denied.into_refusal()),
     }
 }
 
@@ -115,6 +118,7 @@ async fn read<B: http_body::Body>(core: &Core, body: B) -> Result<Bytes, Refusal
             let Ok(mut data) = frame.into_data() else { continue };
             let size = first.len() + rest.as_ref().map_or(0, BytesMut::len) + data.remaining();
             if size as u64 > limit {
+                core.metrics.bodies_too_large.up();
                 return Err(too_large(limit));
             }
             // Most bodies come whole: those are not copied.
@@ -132,35 +136,10 @@ async fn read<B: http_body::Body>(core: &Core, body: B) -> Result<Bytes, Refusal
         }
         Ok(rest.map_or(first, BytesMut::freeze))
     };
-    tokio::time::timeout(core.options.body_timeout, reading)
-        .await
-        .unwrap_or_else(|_| Err(too_slow(core.options.body_timeout)))
-}
-
-/// `GET /healthz` and `/readyz`: before every check, since probes come with any `Host`. They say nothing about anybody.
-fn health(core: &Core, parts: &Parts) -> Option<Response<Body>> {
-    if parts.method != Method::GET && parts.method != Method::HEAD {
-        return None;
-    }
-    let (status, text) = match parts.uri.path() {
-        "/healthz" => (StatusCode::OK, "ok\n"),
-        "/readyz" if core.is_draining() => (StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
-        "/readyz" => match core.handler.ready() {
-            Ok(()) => (StatusCode::OK, "ready\n"),
-            Err(why) => return Some(plain(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n").into())),
-        },
-        _ => return None,
-    };
-    Some(plain(status, Bytes::from_static(text.as_bytes())))
-}
-
-fn plain(status: StatusCode, text: Bytes) -> Response<Body> {
-    let mut response = Response::new(Body::full(text));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    tokio::time::timeout(core.options.body_timeout, reading).await.unwrap_or_else(|_| {
+        core.metrics.bodies_too_slow.up();
+        Err(too_slow(core.options.body_timeout))
+    })
 }
 
 /// The answer that a refusal is.

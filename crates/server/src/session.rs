@@ -1,6 +1,9 @@
 //! What this backend holds of a session beside its record: running calls, open questions, the standalone stream.
 
-use crate::{Metrics, call::CallState, core::Core, outlet::Outlet};
+use crate::{
+    CancelReason, Metrics, call::CallState, clients::SessionPlace, core::Core, outlet::Outlet,
+    results::Results,
+};
 use bowline_proto::{
     cursor::{CursorCodec, RequestToken, RequestTokenCodec, Scope, StreamId},
     jsonrpc::{Raw, Reply, RequestId},
@@ -10,17 +13,23 @@ use bowline_proto::{
 use bowline_store::{SessionLookup, SessionRecord, StreamKind, UpdateError, Version};
 use parking_lot::{Mutex, RwLock};
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, VecDeque},
     fmt,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
 use tokio::sync::{oneshot, watch};
 
 /// The most subscriptions of one session that are remembered.
 const MAX_SUBSCRIPTIONS: usize = 1_000;
+
+/// The longest URI of a subscription, and the longest name of a log level, that are remembered, in bytes.
+const MAX_REMEMBERED_BYTES: usize = 8 * 1024;
+
+/// How often in a row another backend may change the record first.
+const MAX_LOST_RACES: u32 = 16;
 
 /// A session as this backend serves it. The record in the store is the truth; this is what is running here.
 pub(crate) struct Session {
@@ -36,8 +45,11 @@ pub(crate) struct Session {
     pub(crate) cursors: CursorCodec,
     tokens: RequestTokenCodec,
     record: RwLock<(Version, Arc<SessionRecord>)>,
-    calls: Mutex<HashMap<RequestId, Arc<CallState>>>,
+    /// Locked after the record or alone.
+    unstored: Mutex<Unstored>,
+    calls: Mutex<Calls>,
     asks: Mutex<HashMap<Box<str>, oneshot::Sender<Reply>>>,
+    results: Mutex<Results>,
     next_ask: AtomicU64,
     standalone: OnceLock<Arc<Outlet>>,
     /// Requests being answered and connections reading streams: what keeps the session alive.
@@ -47,7 +59,10 @@ pub(crate) struct Session {
     initialized: watch::Sender<bool>,
     /// The lists whose changes the server said it announces.
     lists: OnceLock<Vec<&'static str>>,
-    ended: AtomicBool,
+    /// Shared with the streams whose results wait for a client: nobody can fetch those any more.
+    ended: Arc<AtomicBool>,
+    /// Its place among the sessions of its client, until it ends.
+    place: Mutex<Option<SessionPlace>>,
     /// Where a binding is counted while it exists.
     counted: Option<Arc<Metrics>>,
 }
@@ -108,16 +123,19 @@ impl Session {
             resumable: true,
             initialized: watch::Sender::new(record.initialized),
             record: RwLock::new((version, Arc::new(record))),
+            unstored: Mutex::default(),
             id,
             calls: Mutex::default(),
             asks: Mutex::default(),
+            results: Mutex::default(),
             next_ask: AtomicU64::new(1),
             standalone: OnceLock::new(),
             active: AtomicUsize::new(0),
             last_used: AtomicU64::new(now),
             last_touch: AtomicU64::new(now),
             lists: OnceLock::new(),
-            ended: AtomicBool::new(false),
+            ended: Arc::default(),
+            place: Mutex::default(),
             counted: None,
         }
     }
@@ -132,53 +150,75 @@ impl Session {
         self.record.write().0 = version;
     }
 
-    /// Changes the record: here at once, in the store soon.
+    /// Changes the record: here at once, in the store soon, and there in the same order.
     pub(crate) fn change(
         self: &Arc<Self>,
         core: &Arc<Core>,
-        change: impl Fn(&mut SessionRecord) + Send + 'static,
+        change: impl Fn(&mut SessionRecord) + Send + Sync + 'static,
     ) {
         if self.stateless {
             return;
         }
-        {
+        let first = {
             let mut held = self.record.write();
             change(Arc::make_mut(&mut held.1));
+            let mut unstored = self.unstored.lock();
+            unstored.changes.push_back(Box::new(change));
+            !std::mem::replace(&mut unstored.storing, true)
+        };
+        if first {
+            let (session, core) = (self.clone(), core.clone());
+            tokio::spawn(async move { session.store_changes(&core).await });
         }
-        let (session, core) = (self.clone(), core.clone());
-        tokio::spawn(async move { session.store_change(&core, change).await });
     }
 
-    /// Brings a change into the store; what another backend changed in between is kept.
-    async fn store_change(&self, core: &Core, change: impl Fn(&mut SessionRecord)) {
+    /// Brings changes into the store until there are none left; what another backend changed in between is kept.
+    async fn store_changes(&self, core: &Core) {
         // Whoever loses a race loads again; each round somebody got through.
-        for _ in 0..16 {
-            let (version, record) = {
+        let mut lost = 0;
+        loop {
+            let (version, record, count) = {
                 let held = self.record.read();
-                (held.0, SessionRecord::clone(&held.1))
+                let mut unstored = self.unstored.lock();
+                if unstored.changes.is_empty() || lost > MAX_LOST_RACES {
+                    *unstored = Unstored::default();
+                    break;
+                }
+                (held.0, SessionRecord::clone(&held.1), unstored.changes.len())
             };
             match core.store.update_session(&self.id, version, record).await {
                 Ok(version) => {
                     self.set_version(version);
-                    return;
+                    self.unstored.lock().changes.drain(..count);
+                    lost = 0;
                 }
                 Err(UpdateError::Conflict) => {
-                    let Ok(SessionLookup::Live(version, record)) = core.store.load_session(&self.id).await
-                    else {
-                        return;
-                    };
+                    lost += 1;
+                    let loaded = core.store.load_session(&self.id).await;
+                    let Ok(SessionLookup::Live(version, record)) = loaded else { return self.give_up() };
                     let mut record = SessionRecord::clone(&record);
-                    change(&mut record);
-                    *self.record.write() = (version, Arc::new(record));
+                    // What was changed here meanwhile is among these.
+                    let mut held = self.record.write();
+                    for change in &self.unstored.lock().changes {
+                        change(&mut record);
+                    }
+                    *held = (version, Arc::new(record));
                 }
-                Err(UpdateError::Gone) => return,
+                Err(UpdateError::Gone) => return self.give_up(),
                 Err(UpdateError::Unavailable(error)) => {
                     tracing::warn!(session = %self, %error, "the session record could not be updated");
-                    return;
+                    return self.give_up();
                 }
             }
         }
-        tracing::warn!(session = %self, "the session record is changed too often by others; a change of ours was given up");
+        if lost > 0 {
+            tracing::warn!(session = %self, "the session record is changed too often by others; changes of ours were given up");
+        }
+    }
+
+    /// The store does not get what it has not got yet.
+    fn give_up(&self) {
+        *self.unstored.lock() = Unstored::default();
     }
 
     /// Notes what `initialize` was answered.
@@ -201,8 +241,10 @@ impl Session {
     /// Notes what a request that succeeded changed in the session, so that a replaced upstream can be brought to the same
     /// state.
     pub(crate) fn observe(self: &Arc<Self>, core: &Arc<Core>, method: &str, params: Option<&Raw>) {
-        let text =
-            |name: &str| params.and_then(|params| params.member(name)).and_then(|value| value.string());
+        let text = |name: &str| {
+            let value = params.and_then(|params| params.member(name)).and_then(|value| value.string());
+            value.filter(|text| text.len() <= MAX_REMEMBERED_BYTES)
+        };
         match method {
             "logging/setLevel" => {
                 if let Some(level) = text("level") {
@@ -239,7 +281,8 @@ impl Session {
 
     /// When the session ends for lack of use, if nothing happens: never while it is in use.
     pub(crate) fn idle_deadline(&self, core: &Core) -> Option<Millis> {
-        if self.active.load(Ordering::Relaxed) > 0 {
+        // Who sees that the last user left sees when.
+        if self.active.load(Ordering::Acquire) > 0 {
             return None;
         }
         let ttl = u64::try_from(core.options.session_ttl.as_millis()).unwrap_or(u64::MAX);
@@ -255,13 +298,28 @@ impl Session {
             && self.last_touch.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
+    /// Notes the place that the session takes among those of its client.
+    pub(crate) fn set_place(&self, place: Option<SessionPlace>) {
+        *self.place.lock() = place;
+    }
+
     /// Marks the session as ended; `true` for the one who did it.
     pub(crate) fn end(&self) -> bool {
-        !self.ended.swap(true, Ordering::AcqRel)
+        let first = !self.ended.swap(true, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+        if first {
+            drop(self.place.lock().take());
+        }
+        first
     }
 
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
+    }
+
+    /// Tells of the session's end without holding on to the session.
+    pub(crate) fn ended(&self) -> Arc<AtomicBool> {
+        self.ended.clone()
     }
 
     pub(crate) fn set_initialized(&self) {
@@ -276,42 +334,66 @@ impl Session {
 
     // --- calls ---
 
-    /// Whether a call of that id may run.
-    pub(crate) fn check_call(&self, id: &RequestId, limit: usize) -> Result<(), AddCall> {
-        let calls = self.calls.lock();
-        if calls.contains_key(id) {
-            Err(AddCall::Duplicate)
-        } else if calls.len() >= limit {
-            Err(AddCall::TooMany)
-        } else {
-            Ok(())
+    /// Registers a call before it runs, so that a cancel, a poll and the end of the session find it. Either of the first and the
+    /// last that came just before stops it now.
+    pub(crate) fn add_call(&self, call: &Arc<CallState>, limit: usize) -> Result<(), AddCall> {
+        let mut calls = self.calls.lock();
+        if calls.running.contains_key(call.id()) {
+            return Err(AddCall::Duplicate);
         }
-    }
-
-    /// Registers a running call, so that a cancel, a poll and the end of the session find it.
-    pub(crate) fn add_call(&self, call: &Arc<CallState>) {
-        self.calls.lock().entry(call.id().clone()).or_insert_with(|| call.clone());
+        if calls.running.len() >= limit {
+            return Err(AddCall::TooMany);
+        }
+        calls.running.insert(call.id().clone(), call.clone());
+        let cancelled = calls.take_marker(call.id(), call.core.now());
+        drop(calls);
+        // Looked at after it was added: whoever ends the session meanwhile finds the call, or is seen here.
+        if self.has_ended() {
+            call.cancel(CancelReason::SessionEnded);
+        } else if cancelled {
+            call.cancel(CancelReason::Client);
+        }
+        Ok(())
     }
 
     pub(crate) fn remove_call(&self, call: &Arc<CallState>) {
         let mut calls = self.calls.lock();
-        if calls.get(call.id()).is_some_and(|held| Arc::ptr_eq(held, call)) {
-            calls.remove(call.id());
+        if calls.running.get(call.id()).is_some_and(|held| Arc::ptr_eq(held, call)) {
+            calls.running.remove(call.id());
         }
     }
 
-    pub(crate) fn call(&self, id: &RequestId) -> Option<Arc<CallState>> {
-        self.calls.lock().get(id).cloned()
-    }
-
-    /// Every running call.
-    pub(crate) fn calls(&self) -> Vec<Arc<CallState>> {
-        self.calls.lock().values().cloned().collect()
+    /// Cancels a call because its client says so. A cancel that overtook its request on another connection leaves a marker
+    /// that the call meets (SEMANTICS 6).
+    pub(crate) fn cancel_call(&self, id: RequestId, now: Millis) {
+        let mut calls = self.calls.lock();
+        match calls.running.get(&id).cloned() {
+            Some(call) => {
+                drop(calls);
+                call.cancel(CancelReason::Client);
+            }
+            None => calls.mark(id, now),
+        }
     }
 
     /// Every running call, for the end of the session.
     pub(crate) fn take_calls(&self) -> Vec<Arc<CallState>> {
-        self.calls.lock().drain().map(|(_, call)| call).collect()
+        self.calls.lock().running.drain().map(|(_, call)| call).collect()
+    }
+
+    /// Takes note of a result that waits for its client; the session's oldest ones go where it has too many.
+    pub(crate) fn keep_result(&self, core: &Arc<Core>, outlet: &Outlet) {
+        if self.stateless {
+            return;
+        }
+        let now = core.now();
+        let ttl = u64::try_from(core.options.sealed_ttl.as_millis()).unwrap_or(u64::MAX);
+        let limit = core.options.max_session_bytes;
+        let gone = self.results.lock().keep(outlet.stream, outlet.said(), now, now.after(ttl), limit);
+        for stream in gone {
+            core.metrics.results_evicted.up();
+            core.remove_stream(stream);
+        }
     }
 
     // --- requests of ours ---
@@ -347,15 +429,60 @@ impl Session {
 
     /// The session's standalone stream; made when it is first needed.
     pub(crate) fn standalone(&self, core: &Arc<Core>) -> &Arc<Outlet> {
-        self.standalone.get_or_init(|| {
-            let outlet = Outlet::new(core, StreamKind::Standalone, self.standalone_id, Some(&self.id), None);
+        let outlet = self.standalone.get_or_init(|| {
+            let outlet = Outlet::new(core, StreamKind::Standalone, self.standalone_id, Some(self), None);
             outlet.open();
             outlet
-        })
+        });
+        // Whoever ended the session meanwhile has not seen it. With the fence in `end` one of the two sees the other.
+        fence(Ordering::SeqCst);
+        if self.has_ended() {
+            outlet.seal(None);
+        }
+        outlet
     }
 
     pub(crate) fn standalone_if_made(&self) -> Option<&Arc<Outlet>> {
         self.standalone.get()
+    }
+}
+
+/// A change of a record, which may have to be made again.
+type Change = Box<dyn Fn(&mut SessionRecord) + Send + Sync>;
+
+/// Changes of the record that the store does not have yet, in their order.
+#[derive(Default)]
+struct Unstored {
+    changes: VecDeque<Change>,
+    /// Whether a task brings them there.
+    storing: bool,
+}
+
+/// The calls of a session, and cancels that came before theirs.
+#[derive(Default)]
+struct Calls {
+    running: HashMap<RequestId, Arc<CallState>>,
+    markers: VecDeque<(RequestId, Millis)>,
+}
+
+/// How long a cancel waits for its call, and how many do. One that waits is usually for a call that is over.
+const MARKER_MS: u64 = 2_000;
+const MARKERS: usize = 32;
+
+impl Calls {
+    fn mark(&mut self, id: RequestId, now: Millis) {
+        if self.markers.len() >= MARKERS {
+            self.markers.pop_front();
+        }
+        self.markers.push_back((id, now));
+    }
+
+    /// Takes a marker for `id` out; whether there was one.
+    fn take_marker(&mut self, id: &RequestId, now: Millis) -> bool {
+        // Nearly always empty: then nothing is compared.
+        self.markers.retain(|(_, at)| now.0.saturating_sub(at.0) < MARKER_MS);
+        let found = self.markers.iter().position(|(marked, _)| marked == id);
+        found.is_some_and(|at| self.markers.remove(at).is_some())
     }
 }
 
@@ -376,7 +503,7 @@ pub(crate) struct InUse {
 impl Drop for InUse {
     fn drop(&mut self) {
         self.session.last_used.store(self.core.now().0, Ordering::Relaxed);
-        self.session.active.fetch_sub(1, Ordering::Relaxed);
+        self.session.active.fetch_sub(1, Ordering::Release);
     }
 }
 

@@ -1,14 +1,13 @@
 //! The sessions that this backend serves, and their end.
 
-use crate::{Peer, call::CancelReason, core::Core, isolate, random, session::Session};
+use crate::{Peer, call::CancelReason, core::Core, expiries::Expiries, isolate, random, session::Session};
 use bowline_proto::legacy::Millis;
 use bowline_store::{CreateError, SessionLookup, SessionRecord, Version};
 use parking_lot::Mutex;
 use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, HashMap},
+    collections::HashMap,
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -20,30 +19,8 @@ const SHARDS: usize = 32;
 pub(crate) struct Sessions {
     shards: [Mutex<HashMap<Box<str>, Arc<Session>>>; SHARDS],
     count: AtomicUsize,
-    expiry: Mutex<BinaryHeap<Reverse<Expiry>>>,
-}
-
-/// When a session has to be looked at again. Every session has one entry.
-struct Expiry {
-    at: Millis,
-    session: Weak<Session>,
-}
-
-impl PartialEq for Expiry {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-impl Eq for Expiry {}
-impl PartialOrd for Expiry {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Expiry {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.at.cmp(&other.at)
-    }
+    /// When a session has to be looked at again. Every session has one entry.
+    expiries: Mutex<Expiries<Session>>,
 }
 
 /// What an id stands for.
@@ -79,7 +56,7 @@ impl Sessions {
 
     fn insert(&self, session: &Arc<Session>, expires: Millis) {
         self.shard(&session.id).lock().insert(session.id.clone(), session.clone());
-        self.expiry.lock().push(Reverse(Expiry { at: expires, session: Arc::downgrade(session) }));
+        self.expiries.lock().push(expires, session);
     }
 
     /// Takes a session out; `true` for the one who did.
@@ -94,17 +71,6 @@ impl Sessions {
     pub(crate) fn all(&self) -> Vec<Arc<Session>> {
         self.shards.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect()
     }
-
-    fn take_due(&self, now: Millis) -> Vec<Arc<Session>> {
-        let mut expiry = self.expiry.lock();
-        let mut due = Vec::new();
-        while expiry.peek().is_some_and(|Reverse(entry)| entry.at <= now) {
-            if let Some(session) = expiry.pop().and_then(|Reverse(entry)| entry.session.upgrade()) {
-                due.push(session);
-            }
-        }
-        due
-    }
 }
 
 /// Makes `session` known, here and in the store. A place was reserved for it.
@@ -115,6 +81,8 @@ pub(crate) async fn open(core: &Core, session: &Arc<Session>) -> Result<(), Crea
     let expires = session.idle_deadline(core).unwrap_or_else(|| after_ttl(core));
     core.sessions.insert(session, expires);
     core.metrics.sessions.up();
+    core.metrics.sessions_opened.up();
+    tracing::debug!(%session, "a session began");
     Ok(())
 }
 
@@ -182,7 +150,8 @@ pub(crate) async fn end(core: &Arc<Core>, session: &Arc<Session>, ending: Ending
 /// One round of housekeeping: sessions whose time is over end; the store learns which are in use.
 pub(crate) async fn expire(core: &Arc<Core>) {
     let now = core.now();
-    for session in core.sessions.take_due(now) {
+    let due = core.sessions.expiries.lock().take_due(now);
+    for session in due {
         if session.has_ended() {
             continue;
         }
@@ -193,10 +162,7 @@ pub(crate) async fn expire(core: &Arc<Core>) {
                 if session.touch_due(core) {
                     touch(core, &session).await;
                 }
-                core.sessions
-                    .expiry
-                    .lock()
-                    .push(Reverse(Expiry { at: next, session: Arc::downgrade(&session) }));
+                core.sessions.expiries.lock().push(next, &session);
             }
         }
     }
@@ -207,8 +173,8 @@ pub(crate) async fn touch(core: &Core, session: &Session) {
     if let Err(error) = core.store.touch_session(&session.id, core.options.session_ttl).await {
         tracing::warn!(%session, %error, "a session in use could not be prolonged");
     }
-    if session.standalone_if_made().is_some() {
-        core.store.keep(session.standalone_id, core.options.session_ttl * 2);
+    if let Some(outlet) = session.standalone_if_made() {
+        outlet.log().keep(outlet.stream, core.options.session_ttl * 2);
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{
     Call,
     call::{CallState, CancelReason},
     isolate::{self, Isolated, Panicked},
+    log,
     session::AddCall,
 };
 use bowline_proto::{
@@ -24,14 +25,14 @@ use std::{
 pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
     let core = call.core.clone();
     let session = call.session.clone();
-    session.check_call(call.id(), core.options.max_calls_per_session)?;
+    session.add_call(call, core.options.max_calls_per_session)?;
     let mut work = isolate::call(|| core.handler.call(Call(call.clone())));
-    // Most handlers end here, without a task and without being registered anywhere.
+    // Most handlers end here, without a task.
     if let Poll::Ready(outcome) = Pin::new(&mut work).poll(&mut Context::from_waker(Waker::noop())) {
+        session.remove_call(call);
         finish(call, Some(settle(call, outcome)));
         return Ok(());
     }
-    session.add_call(call);
     core.metrics.calls.up();
     tokio::spawn(supervise(call.clone(), work));
     Ok(())
@@ -45,6 +46,8 @@ async fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) {
         () = watch_limits(&call) => None,
         outcome = &mut work => Some(settle(&call, outcome)),
     };
+    // Before it is answered: who has the answer may use the id again.
+    call.session.remove_call(&call);
     match (outcome, call.cancel_reason()) {
         (Some(reply), None) => finish(&call, Some(reply)),
         // It ended in the same moment; its result is better than the news that it ran out of time.
@@ -54,7 +57,9 @@ async fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) {
         // A handler that ends because it is cancelled may well say so; what its caller is told is ours to say.
         (ended, reason) => {
             core.metrics.calls_cancelled.up();
-            tracing::debug!(session = %call.session, ?reason, "a call was cancelled");
+            if let Some(reason) = reason {
+                log::cancelled(&call, reason);
+            }
             finish(&call, reason.and_then(|reason| said_to_caller(&call, reason)));
             if ended.is_none() {
                 // The caller is answered; the handler may still put things in order.
@@ -62,7 +67,6 @@ async fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) {
             }
         }
     }
-    call.session.remove_call(&call);
     core.metrics.calls.down();
 }
 
@@ -89,6 +93,7 @@ async fn watch_limits(call: &CallState) {
         let pause = (abandon_after - unread).min(deadline - now);
         tokio::select! {
             _ = call.cancelled() => return,
+            () = call.core.drain_over() => return call.cancel(CancelReason::Draining),
             () = tokio::time::sleep(Duration::from_millis(pause)) => {}
         }
     }
@@ -124,6 +129,17 @@ fn said_to_caller(call: &CallState, reason: CancelReason) -> Option<Reply> {
 fn finish(call: &Arc<CallState>, reply: Option<Reply>) {
     if let Some(Reply::Result(_)) = &reply {
         call.session.observe(&call.core, call.request_method(), call.request_params());
+    }
+    match &reply {
+        Some(reply @ Reply::Result(_)) => {
+            call.core.metrics.calls_succeeded.up();
+            log::ended(call, reply);
+        }
+        Some(reply @ Reply::Error(_)) => {
+            call.core.metrics.calls_failed.up();
+            log::ended(call, reply);
+        }
+        None => {}
     }
     let reply = reply.map(|reply| project_reply(call.session.revision, call.request_method(), reply));
     call.answer(reply.map(|reply| reply.to_bytes(call.id())));

@@ -12,6 +12,7 @@
 
 mod backend;
 mod error;
+mod figure;
 mod future;
 mod mailbox;
 mod memory;
@@ -21,6 +22,7 @@ mod wake;
 
 pub use backend::{BackendId, BackendRegistry, BackendState};
 pub use error::{CreateError, ReadError, Unavailable, UpdateError, WriteError};
+pub use figure::{Figure, FigureKind};
 pub use future::StoreFuture;
 pub use mailbox::{Letter, Mailbox};
 pub use memory::{MemoryLimits, MemoryStats, MemoryStore, Swept};

@@ -33,7 +33,7 @@ pub struct Version(pub u64);
 pub enum SessionLookup {
     /// It lives.
     Live(Version, Arc<SessionRecord>),
-    /// It was ended by DELETE; the tombstone is still there.
+    /// It was ended (by DELETE, for lack of use, by a backend that left); the tombstone is still there.
     Ended,
     /// Nothing: it expired, or never was, or the store lost it.
     Unknown,

@@ -1,6 +1,6 @@
 //! Streams: append-only logs with one writer, contiguous offsets, and one seal.
 
-use crate::{BackendId, CreateError, ReadError, StoreFuture, WriteError};
+use crate::{BackendId, CreateError, Figure, ReadError, StoreFuture, WriteError};
 use bowline_proto::cursor::StreamId;
 use bytes::Bytes;
 use std::time::Duration;
@@ -157,6 +157,11 @@ pub trait StreamLog: Send + Sync + 'static {
     /// Frees what expired, at most `budget` things. Called every second; a store that expires by itself does nothing.
     fn housekeep(&self, budget: usize) {
         let _ = budget;
+    }
+
+    /// What the store holds, and which of its bounds were met, for metrics. Asked every few seconds; must not wait.
+    fn figures(&self) -> Vec<Figure> {
+        Vec::new()
     }
 
     /// Prolongs the life of an open stream to `ttl` from now. A hint; sealed streams are not prolonged.

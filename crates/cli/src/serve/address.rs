@@ -19,6 +19,8 @@ pub(crate) enum AddressError {
     Conflict(&'static str),
     #[error("--listen {0}: write ADDR:PORT, such as 127.0.0.1:{0}; for the port alone say --port {0}")]
     PortAlone(u16),
+    #[error("--admin {0:?}: write ADDR:PORT, such as 127.0.0.1:9000, or 0.0.0.0:9000 for every interface")]
+    Admin(String),
     #[error(
         "--listen {0:?}: write ADDR:PORT, such as 127.0.0.1:8000, [::1]:8000, or 0.0.0.0:8000 for every interface"
     )]
@@ -61,6 +63,11 @@ impl Address {
             address.port = port;
         }
         Ok(address)
+    }
+
+    /// From `--admin`.
+    pub(crate) fn admin(text: &str) -> Result<Self, AddressError> {
+        Self::parse(text).map_err(|_| AddressError::Admin(text.chars().take(100).collect()))
     }
 
     fn parse(text: &str) -> Result<Self, AddressError> {

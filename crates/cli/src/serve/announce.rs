@@ -2,7 +2,10 @@
 
 use super::settings::Settings;
 use crate::logging::LogFormat;
-use bowline_gateway::child::{ChildSpec, StderrPolicy};
+use bowline_gateway::{
+    child::{ChildSpec, StderrPolicy},
+    stderr,
+};
 use serde_json::json;
 use std::{
     fmt::Write as _,
@@ -24,16 +27,20 @@ pub(crate) struct Announcement {
     pub(crate) snippet: String,
     /// One sentence each, the worst first.
     pub(crate) warnings: Vec<String>,
+    /// Where health and metrics are, if not beside the endpoint.
+    admin: Option<SocketAddr>,
     command: String,
     child_log: &'static str,
 }
 
 impl Announcement {
-    pub(crate) fn new(settings: &Settings, bound: SocketAddr) -> Self {
-        let url = url(bound, &settings.path);
+    pub(crate) fn new(settings: &Settings, bound: SocketAddr, admin: Option<SocketAddr>) -> Self {
+        let scheme = if settings.tls.is_some() { "https" } else { "http" };
+        let url = url(scheme, bound, &settings.path);
         Self {
-            snippet: snippet(&server_name(&settings.child), &url),
+            snippet: snippet(&server_name(&settings.child), &url, settings.tokens.is_some()),
             warnings: warnings(settings, bound),
+            admin,
             command: settings.child.name.clone(),
             child_log: match settings.child.stderr {
                 StderrPolicy::Discard => "what it writes to its stderr is thrown away (--stderr)",
@@ -48,12 +55,12 @@ impl Announcement {
     pub(crate) fn say(&self, format: LogFormat) {
         match format {
             // All at once, so that no log line comes between. A stderr that is gone is nobody's loss.
-            LogFormat::Text => drop(anstream::stderr().write_all(self.text().as_bytes())),
+            LogFormat::Text => drop(stderr::writer().write_all(self.text().as_bytes())),
             LogFormat::Json => {
                 for warning in &self.warnings {
                     tracing::warn!("{warning}");
                 }
-                tracing::info!(url = %self.url, command = %self.command, config = %self.snippet, "serving");
+                tracing::info!(url = %self.url, command = %self.command, config = %self.snippet, admin = self.admin.map(tracing::field::display), "serving");
             }
         }
     }
@@ -67,9 +74,12 @@ impl Announcement {
             text.push('\n');
         }
         let Self { url, snippet, command, child_log, .. } = self;
+        let admin = self.admin.map_or_else(String::new, |admin| {
+            format!("Health and metrics: http://{admin}/healthz, /readyz, /metrics\n\n")
+        });
         let _ = write!(
             text,
-            "bowline {} serves {command} at\n\n    {url}\n\nFor the configuration of a host:\n\n{snippet}\n\n\
+            "bowline {} serves {command} at\n\n    {url}\n\nFor the configuration of a host:\n\n{snippet}\n\n{admin}\
              {command} is started when a client connects; {child_log}. Ctrl-C stops.\n\n",
             env!("CARGO_PKG_VERSION"),
         );
@@ -78,17 +88,24 @@ impl Announcement {
 }
 
 /// The address that a client on this machine uses.
-fn url(bound: SocketAddr, path: &str) -> String {
+fn url(scheme: &str, bound: SocketAddr, path: &str) -> String {
     let ip = match bound.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
-    format!("http://{}{path}", SocketAddr::new(ip, bound.port()))
+    format!("{scheme}://{}{path}", SocketAddr::new(ip, bound.port()))
 }
 
-fn snippet(name: &str, url: &str) -> String {
-    let value = json!({ "mcpServers": { name: { "type": "http", "url": url } } });
+/// What stands for a token in the configuration of a host.
+const TOKEN: &str = "Bearer YOUR_TOKEN";
+
+fn snippet(name: &str, url: &str, token: bool) -> String {
+    let mut server = json!({ "type": "http", "url": url });
+    if token {
+        server["headers"] = json!({ "Authorization": TOKEN });
+    }
+    let value = json!({ "mcpServers": { name: server } });
     serde_json::to_string_pretty(&value).expect("a JSON value can be written")
 }
 
@@ -117,16 +134,24 @@ fn server_name(child: &ChildSpec) -> String {
 
 fn warnings(settings: &Settings, bound: SocketAddr) -> Vec<String> {
     let mut warnings = Vec::new();
-    if !bound.ip().is_loopback() {
+    let open = !bound.ip().is_loopback();
+    if open && settings.tokens.is_none() {
         let mut open = format!(
-            "{bound} can be reached from the network, and there is NO AUTHENTICATION yet: whoever reaches it runs the tools \
-             of {}. Listen on 127.0.0.1, or put an authenticating proxy in front and let nobody else through.",
+            "{bound} can be reached from the network, and there is NO AUTHENTICATION: whoever reaches it runs the tools of \
+             {}. Give tokens with --auth-token-file, listen on 127.0.0.1, or put an authenticating proxy in front and let \
+             nobody else through.",
             settings.child.name
         );
         if settings.hosts.is_empty() {
             open.push_str(" The Host header is not checked; --allow-host NAME does.");
         }
         warnings.push(open);
+    }
+    if open && settings.tokens.is_some() && settings.tls.is_none() && !settings.trust_proxy {
+        warnings.push(format!(
+            "{bound} can be reached from the network, and tokens cross it unencrypted. Give a certificate with --tls-cert and \
+             --tls-key, or put a proxy with TLS in front and say --trust-proxy."
+        ));
     }
     if settings.origins.is_any() {
         warnings.push("--allow-origin * lets every web page that a user opens call this endpoint.".into());
@@ -140,13 +165,17 @@ fn warnings(settings: &Settings, bound: SocketAddr) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli;
+    use crate::{cli, serve::settings::Environment};
 
     fn announcement(args: &[&str], bound: &str) -> Announcement {
+        announced(args, bound, &|_| None)
+    }
+
+    fn announced(args: &[&str], bound: &str, environment: Environment<'_>) -> Announcement {
         let args = ["bowline", "serve"].into_iter().chain(args.iter().copied());
         let (options, matches) = cli::serve_for_tests(args).unwrap();
-        let settings = Settings::new(options, &matches, &|_| None).unwrap();
-        Announcement::new(&settings, bound.parse().unwrap())
+        let settings = Settings::new(options, &matches, environment).unwrap();
+        Announcement::new(&settings, bound.parse().unwrap(), None)
     }
 
     #[test]
@@ -159,6 +188,19 @@ mod tests {
         let text = said.text();
         assert!(text.contains("http://127.0.0.1:8000/mcp\n") && text.contains(&said.snippet), "{text}");
         assert!(text.contains("stderr appears here") && !text.contains("WARNING"), "{text}");
+    }
+
+    #[test]
+    fn tokens_are_asked_for_and_not_shown() {
+        let tokens: Environment<'_> =
+            &|name| (name == "BOWLINE_AUTH_TOKENS").then(|| "a=hunter2-hunter2-hunter2".into());
+        let said = announced(&["--", "cat"], "127.0.0.1:1", tokens);
+        assert!(said.snippet.contains(r#""Authorization": "Bearer YOUR_TOKEN""#), "{}", said.snippet);
+        assert!(said.warnings.is_empty() && !said.text().contains("hunter2"), "{}", said.text());
+        let said = announced(&["--", "cat"], "0.0.0.0:1", tokens);
+        assert!(said.warnings[0].contains("unencrypted") && said.warnings.len() == 1, "{:?}", said.warnings);
+        let said = announced(&["--trust-proxy", "--", "cat"], "0.0.0.0:1", tokens);
+        assert!(said.warnings.is_empty(), "{:?}", said.warnings);
     }
 
     #[test]

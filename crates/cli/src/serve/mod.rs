@@ -7,15 +7,22 @@ mod blame;
 mod command;
 mod keys;
 pub(crate) mod options;
+mod reload;
 mod run;
 mod settings;
 mod signals;
+mod tls;
+mod tokens;
 
 use crate::{USAGE, complain, logging};
+use bowline_gateway::stderr;
 use clap::ArgMatches;
 use options::ServeOptions;
 use settings::Settings;
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
+
+/// How long the last lines of the log have to reach stderr.
+const LAST_LINES: Duration = Duration::from_millis(500);
 
 /// Serves until a signal; see the exit codes in the help.
 pub(crate) fn main(options: ServeOptions, matches: &ArgMatches) -> ExitCode {
@@ -42,5 +49,6 @@ pub(crate) fn main(options: ServeOptions, matches: &ArgMatches) -> ExitCode {
     });
     // Whatever still waits ends with the process; the guard ends children that are left.
     runtime.shutdown_background();
+    stderr::flush(LAST_LINES);
     code
 }

@@ -3,6 +3,7 @@
 use super::{
     announce::Announcement,
     bind::{self, BindError},
+    reload::{Reload, Watch},
     settings::Settings,
     signals::Signals,
 };
@@ -11,9 +12,12 @@ use bowline_gateway::{
     Gateway, GatewayOptions,
     child::{Guard, GuardCommand, GuardError, SpawnError},
 };
-use bowline_server::{Endpoint, raise_file_limit, serve};
+use bowline_server::{Endpoint, ListenerOptions, raise_file_limit, serve, serve_admin, serve_secured};
 use std::{io, process::ExitCode, sync::Arc, time::Duration};
-use tokio::sync::oneshot;
+use tokio::{
+    net::TcpListener,
+    sync::{Notify, watch},
+};
 
 /// How long the errors that a drain ended calls with have to reach those who wait: a cancelled handler may take 2 s to end,
 /// and a client that polls comes about 2 s later.
@@ -43,22 +47,43 @@ pub(crate) enum RunError {
 /// # Errors
 /// What was found wrong before anything was started, or what ended the listener.
 pub(crate) async fn run(settings: Settings, format: LogFormat) -> Result<ExitCode, RunError> {
-    let mut signals = Signals::new().map_err(RunError::Signals)?;
+    let watched = watched(&settings);
+    let reload = (!watched.is_empty()).then(Arc::<Notify>::default);
+    let mut signals = Signals::new(reload.clone()).map_err(RunError::Signals)?;
     settings.child.find_program()?;
-    let listener = bind::bind(&settings.address).await?;
+    let listener = bind::bind(&settings.address, "--port N").await?;
     let bound = listener.local_addr().map_err(RunError::LocalAddress)?;
+    let admin_listener = match &settings.admin {
+        Some(address) => Some(bind::bind(address, "--admin ADDR:PORT").await?),
+        None => None,
+    };
+    let admin_bound = admin_listener.as_ref().map(TcpListener::local_addr).transpose();
+    let admin_bound = admin_bound.map_err(RunError::LocalAddress)?;
     let guard = Guard::start(GuardCommand::current_exe().map_err(RunError::OwnProgram)?)?;
     let open_files = raise_file_limit();
     tracing::debug!(open_files, "limits");
-    let announcement = Announcement::new(&settings, bound);
+    let announcement = Announcement::new(&settings, bound, admin_bound);
 
     let gateway = gateway(&settings, guard);
     let drain_timeout = settings.drain_timeout;
     let options = settings.listener;
+    let tls = settings.tls.clone();
     let endpoint = endpoint(settings, Arc::clone(&gateway), bound.ip().is_loopback());
-    let (stop, stopped) = oneshot::channel::<()>();
-    let stopped = async { drop(stopped.await) };
-    let mut serving = tokio::spawn(serve(listener, endpoint.clone(), options, stopped));
+    let (stop, _) = watch::channel(false);
+    let stopped = || {
+        let mut stopped = stop.subscribe();
+        async move { drop(stopped.wait_for(|stopped| *stopped).await) }
+    };
+    let mut serving = match tls {
+        Some(tls) => tokio::spawn(serve_secured(listener, endpoint.clone(), tls, options, stopped())),
+        None => tokio::spawn(serve(listener, endpoint.clone(), options, stopped())),
+    };
+    if let Some(listener) = admin_listener {
+        tokio::spawn(administer(listener, endpoint.clone(), stopped()));
+    }
+    if let Some(reload) = reload {
+        tokio::spawn(Watch::new(watched).run(reload));
+    }
     announcement.say(format);
 
     let leave = tokio::select! {
@@ -77,7 +102,7 @@ pub(crate) async fn run(settings: Settings, format: LogFormat) -> Result<ExitCod
         last_words(&endpoint).await;
         endpoint.close().await;
         gateway.shutdown().await;
-        drop(stop);
+        stop.send_replace(true);
         let _ = serving.await;
     };
     tokio::select! {
@@ -90,6 +115,25 @@ pub(crate) async fn run(settings: Settings, format: LogFormat) -> Result<ExitCod
             tracing::info!("stopped");
             Ok(ExitCode::SUCCESS)
         }
+    }
+}
+
+/// What came from files that may change.
+fn watched(settings: &Settings) -> Vec<Arc<dyn Reload>> {
+    let tokens = settings.tokens.clone().map(|tokens| tokens as Arc<dyn Reload>);
+    let tls = settings.tls.clone().map(|tls| tls as Arc<dyn Reload>);
+    tokens.into_iter().chain(tls).filter(|thing| !thing.files().is_empty()).collect()
+}
+
+/// How many connections probes and collectors may have.
+const ADMIN_CONNECTIONS: usize = 100;
+
+/// Serves health and metrics. Its failure is no reason to stop serving anything else.
+async fn administer(listener: TcpListener, endpoint: Endpoint, stop: impl Future<Output = ()>) {
+    let mut options = ListenerOptions::default();
+    options.max_connections = ADMIN_CONNECTIONS;
+    if let Err(error) = serve_admin(listener, endpoint.admin(), options, stop).await {
+        tracing::error!(%error, "health and metrics are not served any more");
     }
 }
 
@@ -118,9 +162,15 @@ fn endpoint(settings: Settings, gateway: Arc<Gateway>, loopback: bool) -> Endpoi
         .allowed_hosts(settings.hosts)
         .loopback(loopback)
         .trust_proxy(settings.trust_proxy)
+        .health(settings.admin.is_none())
+        // Never to the network, and never through a proxy.
+        .metrics_page(settings.admin.is_none() && loopback && !settings.trust_proxy)
         .options(settings.endpoint);
     if let Some(keyring) = settings.keyring {
         builder = builder.keyring(keyring);
+    }
+    if let Some(tokens) = settings.tokens {
+        builder = builder.authenticator(tokens);
     }
     builder.build()
 }

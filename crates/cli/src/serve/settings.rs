@@ -5,6 +5,8 @@ use super::{
     command::{self, CommandError},
     keys::{self, KeyError},
     options::{ChildMode, Mode, Response, ServeOptions, Stale},
+    tls::{Tls, TlsError},
+    tokens::{TokenError, Tokens},
 };
 use bowline_gateway::{Sharing, child::ChildSpec};
 use bowline_proto::{
@@ -12,9 +14,9 @@ use bowline_proto::{
     http::{AllowListError, AllowedHosts, AllowedOrigins, SessionMode, StaleSession},
     legacy::RetryPolicy,
 };
-use bowline_server::{ListenerOptions, Options, ResponseMode};
+use bowline_server::{ListenerOptions, Options, Rate, ResponseMode};
 use clap::{ArgMatches, parser::ValueSource};
-use std::{ffi::OsString, num::NonZeroUsize, time::Duration};
+use std::{ffi::OsString, num::NonZeroUsize, sync::Arc, time::Duration};
 
 /// Wrong usage: what is said before anything is started. Exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -25,13 +27,17 @@ pub(crate) enum UsageError {
     Command(#[from] CommandError),
     #[error(transparent)]
     Key(#[from] KeyError),
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error("--allow-origin: {0}")]
     Origin(#[source] AllowListError),
     #[error("--allow-host: {0}")]
     Host(#[source] AllowListError),
     #[error("--path {0:?}: write a path that starts with a slash, such as /mcp, without `?`, `#` or blanks")]
     Path(String),
-    #[error("--path {0:?} is taken: /healthz and /readyz are the probes")]
+    #[error("--path {0:?} is taken: /healthz and /readyz are the probes, /metrics the metrics")]
     PathTaken(String),
     #[error(
         "{0} needs --session-mode stateless: with sessions, calls can be resumed, a stale id is 404 in any case, and --child says who shares a process"
@@ -51,12 +57,18 @@ pub(crate) enum UsageError {
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) address: Address,
+    /// Where health and metrics are, if not beside the endpoint.
+    pub(crate) admin: Option<Address>,
     pub(crate) path: String,
     pub(crate) mode: SessionMode,
     pub(crate) origins: AllowedOrigins,
     pub(crate) hosts: AllowedHosts,
     pub(crate) trust_proxy: bool,
     pub(crate) keyring: Option<Keyring>,
+    /// Anybody may call where there are none.
+    pub(crate) tokens: Option<Arc<Tokens>>,
+    /// Plain HTTP where there is none.
+    pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) endpoint: Options,
     pub(crate) listener: ListenerOptions,
     pub(crate) child: ChildSpec,
@@ -92,6 +104,14 @@ impl Settings {
         let mode = session_mode(&options.sessions)?;
         let sharing = sharing(mode, child.mode, child.pool)?;
         let keyring = keys::keyring(network.key_file.as_deref(), typed("key_file"), environment)?;
+        let access = options.access;
+        let tokens = Tokens::new(access.auth_token_file.as_deref(), typed("auth_token_file"), environment)?;
+        let tls = match (access.tls_cert, access.tls_key) {
+            (Some(cert), Some(key)) => Some(Tls::new(cert, key)?),
+            // The options require one another.
+            _ => None,
+        };
+        let admin = network.admin.as_deref().map(Address::admin).transpose()?;
         let origins = AllowedOrigins::parse(entries(&network.allow_origin)).map_err(UsageError::Origin)?;
         let hosts = AllowedHosts::parse(entries(&network.allow_host)).map_err(UsageError::Host)?;
 
@@ -122,17 +142,31 @@ impl Settings {
         endpoint.max_sessions = options.sessions.max_sessions;
         endpoint.max_calls_per_session = options.sessions.max_calls_per_session;
         endpoint.body_limit = network.body_limit;
+        endpoint.body_timeout = access.body_timeout;
+        endpoint.max_sessions_per_client = access.max_sessions_per_client;
+        endpoint.max_concurrent_per_client = access.max_concurrent_per_client;
+        endpoint.rate = access.rate_limit.map(|rate| Rate {
+            requests: rate.count,
+            per: rate.per,
+            burst: access.rate_burst.unwrap_or(rate.count),
+        });
         let mut listener = ListenerOptions::default();
         listener.max_connections = network.max_connections;
+        listener.header_timeout = access.header_timeout;
+        listener.write_timeout = access.write_timeout;
+        listener.handshake_timeout = access.handshake_timeout;
 
         Ok(Self {
             address,
+            admin,
             path,
             mode,
             origins,
             hosts,
             trust_proxy: network.trust_proxy,
             keyring,
+            tokens,
+            tls,
             endpoint,
             listener,
             child: child.spec,
@@ -155,7 +189,7 @@ fn check_path(path: String) -> Result<String, UsageError> {
     if !plain || path.parse::<http::uri::PathAndQuery>().is_err() {
         return Err(UsageError::Path(path));
     }
-    if matches!(path.trim_end_matches('/'), "/healthz" | "/readyz") {
+    if matches!(path.trim_end_matches('/'), "/healthz" | "/readyz" | "/metrics") {
         return Err(UsageError::PathTaken(path));
     }
     Ok(path)
@@ -231,7 +265,8 @@ mod tests {
              --keep-alive 5s --session-ttl 1h --sealed-ttl 10m --call-timeout 2h --abandon-after 1m --drain-timeout 0 \
              --body-limit 64KiB --max-sessions 5 --max-children 6 --max-connections 7 --max-calls-per-session 8 \
              --max-held-streams 9 --allow-origin https://a.example,https://b.example --allow-origin null --allow-host a.example \
-             --trust-proxy --child shared --init-timeout 5s --response sse -- cat",
+             --trust-proxy --child shared --admin 127.0.0.1:0 --rate-limit 600/m --rate-burst 9 --max-concurrent-per-client 10 \
+             --max-sessions-per-client 11 --body-timeout 12s --header-timeout 13s --write-timeout 14s --handshake-timeout 15s --init-timeout 5s --response sse -- cat",
         )
         .unwrap();
         let endpoint = &settings.endpoint;
@@ -256,6 +291,15 @@ mod tests {
         assert_eq!(settings.init_timeout, Duration::from_secs(5));
         assert_eq!(settings.sharing, Sharing::Shared);
         assert!(settings.trust_proxy);
+        assert_eq!(settings.admin.as_ref().unwrap().to_string(), "127.0.0.1:0");
+        let rate = endpoint.rate.unwrap();
+        assert_eq!((rate.requests, rate.per, rate.burst), (600, Duration::from_secs(60), 9));
+        assert_eq!(endpoint.max_concurrent_per_client, Some(10));
+        assert_eq!(endpoint.max_sessions_per_client, Some(11));
+        assert_eq!(endpoint.body_timeout, Duration::from_secs(12));
+        let listener = &settings.listener;
+        let timeouts = [listener.header_timeout, listener.write_timeout, listener.handshake_timeout];
+        assert_eq!(timeouts, [13, 14, 15].map(Duration::from_secs));
         for origin in ["https://a.example", "https://b.example", "null"] {
             assert!(settings.origins.allow(origin.as_bytes(), false), "{origin}");
         }
@@ -300,6 +344,13 @@ mod tests {
             ("--allow-host http://x -- cat", "--allow-host: \"http://x\" is not a host"),
             ("--path mcp -- cat", "--path \"mcp\": write a path that starts with a slash"),
             ("--path /m?x -- cat", "--path \"/m?x\": write a path"),
+            ("--path /metrics -- cat", "--path \"/metrics\" is taken"),
+            ("--admin 9000 -- cat", "--admin \"9000\": write ADDR:PORT"),
+            ("--rate-limit 100 -- cat", "such as 100/s"),
+            ("--rate-burst 5 -- cat", "--rate-limit"),
+            ("--tls-cert x -- cat", "--tls-key"),
+            ("--tls-cert /no/such --tls-key /no/such -- cat", "--tls-cert /no/such cannot be read"),
+            ("--auth-token-file /no/such -- cat", "the token file /no/such cannot be read"),
             ("--path /healthz/ -- cat", "--path \"/healthz/\" is taken"),
             ("--resumable -- cat", "--resumable needs --session-mode stateless"),
             ("--stale-session ignore -- cat", "--stale-session ignore needs --session-mode stateless"),

@@ -3,8 +3,12 @@
 use std::{
     io::{self, IsTerminal as _},
     process::ExitCode,
+    sync::Arc,
 };
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::Notify,
+};
 
 /// A wish to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,24 +44,26 @@ pub(crate) struct Signals {
     interrupt: Signal,
     hang_up: Signal,
     terminal: bool,
+    reload: Option<Arc<Notify>>,
 }
 
 impl Signals {
-    /// Starts to listen.
+    /// Starts to listen. `reload` is told of a SIGHUP that is no wish to leave.
     ///
     /// # Errors
     /// The system refuses.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new(reload: Option<Arc<Notify>>) -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hang_up: signal(SignalKind::hangup())?,
             terminal: io::stderr().is_terminal(),
+            reload,
         })
     }
 
-    /// The next wish to leave. SIGHUP is one when the terminal that it is about is ours; else there is nothing to reload, and
-    /// under `nohup` it is to be ignored. Cancel safe.
+    /// The next wish to leave. SIGHUP is one when the terminal that it is about is ours; else files are to be read again, and
+    /// where there are none, it is to be ignored, as under `nohup`. Cancel safe.
     pub(crate) async fn next(&mut self) -> Leave {
         loop {
             tokio::select! {
@@ -66,6 +72,10 @@ impl Signals {
                 Some(()) = self.hang_up.recv() => {
                     if self.terminal {
                         return Leave::HangUp;
+                    }
+                    if let Some(reload) = &self.reload {
+                        reload.notify_one();
+                        continue;
                     }
                     tracing::info!("SIGHUP is ignored: there is nothing to reload; SIGTERM stops");
                 }

@@ -13,6 +13,7 @@ mod demo;
 mod drain;
 mod faults;
 mod lifecycle;
+mod production;
 mod rawfuzz;
 mod serve;
 mod sessions;

@@ -130,3 +130,45 @@ async fn a_log_for_machines() {
     let config: serde_json::Value = serde_json::from_str(line["config"].as_str().unwrap()).unwrap();
     assert_eq!(config["mcpServers"]["cat"]["url"], line["url"]);
 }
+
+/// A supervisor that hangs reads no more of our stderr. Whatever is said there, clients are served and signals are heard.
+#[tokio::test]
+async fn a_stderr_that_is_not_read_stops_nothing() {
+    // 1 MB for each process, far above what a pipe takes, before it answers: `cat` sends every line back, so that it is
+    // nobody's answer, and each `initialize` waits until it is given up.
+    let noisy = "head -c 1000000 /dev/zero | tr '\\0' 'x' | fold >&2; exec cat";
+    for stderr in ["log", "inherit"] {
+        let served = Served::start(&[
+            "--stderr",
+            stderr,
+            "--init-timeout",
+            "500ms",
+            "--log-level",
+            "trace",
+            "--",
+            "sh",
+            "-c",
+            noisy,
+        ])
+        .await;
+        let body = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}"#;
+        let length = format!("Content-Length: {}", body.len());
+        let head = ["POST /mcp HTTP/1.1", "Host: localhost", "Content-Type: application/json", &length];
+        let request = [&head[..], &["Connection: close", "", body]].concat();
+        for _ in 0..3 {
+            let answer = soon("an answer", async {
+                let mut stream = TcpStream::connect(served.address).await.unwrap();
+                stream.write_all(request.join("\r\n").as_bytes()).await.unwrap();
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).await.unwrap();
+                answer
+            })
+            .await;
+            assert!(answer.starts_with("HTTP/1.1 "), "{stderr}: {answer}");
+        }
+        let answer = served.http(&["GET /healthz HTTP/1.1", "Host: probe"]).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{stderr}: {answer}");
+        served.signal(Signal::TERM);
+        assert_eq!(soon("the end", served.code()).await, Some(0), "{stderr}");
+    }
+}

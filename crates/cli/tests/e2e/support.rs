@@ -75,7 +75,7 @@ impl Served {
             }
         })
         .await;
-        let (_, rest) = said.split_once("http://").unwrap();
+        let (_, rest) = said.split_once("://").unwrap();
         let address = rest.split('/').next().unwrap().parse().unwrap();
         Self { process, stderr, said, address }
     }
@@ -96,6 +96,11 @@ impl Served {
             }
         })
         .await;
+    }
+
+    /// Waits for its end without reading what it says.
+    pub(crate) async fn code(mut self) -> Option<i32> {
+        self.process.wait().await.unwrap().code()
     }
 
     /// Waits for its end.

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -61,6 +62,10 @@ pub(crate) async fn forward(
         }
         let done = buf.len() - rest.len();
         buf.drain(..done);
+        // Who writes faster than it is read is slowed down, so that nothing is lost, as long as somebody reads.
+        while policy != StderrPolicy::Discard && crate::stderr::is_crowded() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 }
 
@@ -71,7 +76,7 @@ fn emit(line: &[u8], name: &str, policy: &StderrPolicy, tail: &Tail) {
         StderrPolicy::Discard => {}
         StderrPolicy::Inherit { prefix } => {
             let whole = [prefix.as_bytes(), line, b"\n"].concat();
-            let _ = std::io::stderr().write_all(&whole); // one write: lines of several children do not mix
+            let _ = crate::stderr::writer().write_all(&whole); // one write: lines of several children do not mix
         }
         StderrPolicy::Log => {
             let text = String::from_utf8_lossy(line);

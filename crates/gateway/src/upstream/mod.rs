@@ -125,14 +125,16 @@ impl Upstream {
 
     // --- to the process ---
 
-    /// Sends `notifications/initialized`, once: whoever is first.
-    pub(crate) fn initialized(&self, notification: Option<Notification>) {
+    /// Sends `notifications/initialized`, once: whoever is first. Returns whether this was the first.
+    pub(crate) fn initialized(&self, notification: Option<Notification>) -> bool {
         let mut sent = self.initialized.lock();
-        if !std::mem::replace(&mut *sent, true) {
+        let first = !std::mem::replace(&mut *sent, true);
+        if first {
             let notification =
                 notification.unwrap_or_else(|| Notification::new("notifications/initialized", None));
             self.notify(notification);
         }
+        first
     }
 
     /// Sends a notification in the words of the process. One that finds no room is dropped and counted: it must not hold up
@@ -212,7 +214,8 @@ impl Upstream {
                 return Outcome::Failed(ErrorObject::internal("upstream_busy", error.to_string()));
             }
         }
-        let outcome = coming.await.unwrap_or(Outcome::NotSent);
+        // It was sent, so whatever became of who would have told us, it must not be sent again.
+        let outcome = coming.await.unwrap_or_else(|_| Outcome::Lost("was lost".to_owned()));
         waiting.forget();
         outcome
     }

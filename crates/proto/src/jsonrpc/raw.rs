@@ -44,6 +44,12 @@ impl Raw {
         Self(text)
     }
 
+    /// The same value in a buffer of its own: what is kept for long must not keep the whole body that it came in.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self(ByteString::from(self.as_str()))
+    }
+
     /// The JSON text.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -4,10 +4,14 @@ use crate::{
     client::{Client, Server, initialize},
     script::raw,
 };
-use bowline_proto::jsonrpc::{Notification, Reply};
-use bowline_server::Options;
+use bowline_proto::{
+    http::{SessionMode, StaleSession},
+    jsonrpc::{Notification, Reply},
+};
+use bowline_server::{Options, ResponseMode};
+use bowline_store::MemoryStore;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 async fn reply(client: &Client, question: &Value, answer: Value) {
@@ -62,7 +66,9 @@ async fn a_question_that_is_not_answered_ends() {
     let server = Server::with(options);
     let mut client = server.client("2025-11-25").await;
     let messages = client.call("ask", json!({})).await.messages().await;
-    assert_eq!(messages[1]["error"]["data"]["reason"], "timeout");
+    assert_eq!(messages[1]["method"], "notifications/cancelled");
+    assert_eq!(messages[1]["params"]["requestId"], messages[0]["id"]);
+    assert_eq!(messages[2]["error"]["data"]["reason"], "timeout");
     assert_eq!(server.endpoint.metrics().asks_timed_out.get(), 1);
 }
 
@@ -184,4 +190,40 @@ async fn a_standalone_cursor_whose_events_are_gone_says_what_to_look_at_again() 
     assert_eq!(told[1]["params"]["uri"], "a:b");
     assert_eq!(told[2]["params"]["n"], 90);
     assert_eq!(told[11]["params"]["n"], 99);
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_that_nobody_could_see_end_at_once_and_leave_nothing() {
+    let reason = |reply: Reply| reply.into_result().unwrap_err().data.unwrap().as_str().to_owned();
+    let began = Instant::now();
+
+    // After the end of the session.
+    let store = MemoryStore::default();
+    let server = Server::built(|builder| builder.store(Arc::new(store.clone())));
+    let client = server.client("2025-11-25").await;
+    let peer = server.script.peers.lock()[0].clone();
+    assert_eq!(client.clone().delete().await.status, 204);
+    assert_eq!(reason(peer.ask("roots/list", None).await), r#"{"reason":"session_ended"}"#);
+    assert_eq!(store.stats().streams_open, 0);
+
+    // Without sessions, beside any call.
+    let mode = SessionMode::Stateless { resumable: true, stale_session: StaleSession::NotFound };
+    let server = Server::built(|builder| builder.session_mode(mode).store(Arc::new(store.clone())));
+    let client = Client { endpoint: server.endpoint.clone(), session: None, next_id: 1, principal: None };
+    assert_eq!(client.post(&initialize("2025-11-25")).await.status, 200);
+    let peer = server.script.peers.lock()[0].clone();
+    assert_eq!(reason(peer.ask("roots/list", None).await), r#"{"reason":"stateless"}"#);
+    assert_eq!(store.stats().streams_open, 0);
+
+    // To a client that has not said that it is ready, by a server that never streams.
+    let mut options = Options::default();
+    options.response = ResponseMode::Json;
+    let server = Server::with(options);
+    let mut client = server.client("2025-11-25").await;
+    client.session = None;
+    let hello = client.post(&initialize("2025-11-25")).await;
+    client.session = Some(hello.headers["mcp-session-id"].to_str().unwrap().to_owned());
+    let answer = client.call("ask", json!({})).await;
+    assert_eq!(answer.json().await["error"]["data"]["reason"], "undeliverable");
+    assert!((Instant::now() - began).as_millis() < 50);
 }

@@ -1,9 +1,14 @@
 //! SEMANTICS 6: cancelling, ending, leaving.
 
-use crate::client::Server;
-use bowline_server::{CancelReason, Options};
+use crate::{client::Server, script::progress};
+use bowline_server::{CancelReason, Options, ResponseMode};
+use bowline_store::{MemoryLimits, MemoryStore};
+use futures_util::FutureExt as _;
 use serde_json::json;
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
@@ -37,6 +42,75 @@ async fn a_cancel_during_the_hold_ends_the_answer() {
     let mut answer = client.call("stubborn", json!({})).await;
     assert_eq!(cancelled.await.unwrap(), 202);
     assert_eq!(answer.event().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_id_is_free_as_soon_as_the_answer_ends() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let mut answer = client.call("stubborn", json!({})).await;
+    let cancel =
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } });
+    client.post(&cancel).await;
+    answer.events().await;
+    // The handler that was cancelled is still in its grace.
+    assert_eq!(server.endpoint.metrics().calls.get(), 1);
+    client.next_id = 1;
+    assert_eq!(client.call("count", json!({ "then": 0.5 })).await.json().await["result"]["counted"], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_that_overtakes_its_request_meets_it() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let cancel = |id: u64| json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
+    assert_eq!(client.post(&cancel(2)).await.status, 202);
+    let mut answer = client.call("stubborn", json!({})).await;
+    assert_eq!(answer.event().await, None);
+    assert_eq!(*server.script.cancelled.lock(), [CancelReason::Client]);
+    // One that is for a call of long ago does not meet another one.
+    client.post(&cancel(3)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let answer = client.call("count", json!({ "then": 0.5 })).await;
+    assert_eq!(answer.json().await["result"]["counted"], 0);
+    // Markers are bounded: the oldest give way.
+    for id in 100..1_100 {
+        client.post(&cancel(id)).await;
+    }
+    client.next_id = 99;
+    let answer = client.call("count", json!({ "then": 0.5 })).await;
+    assert_eq!(answer.json().await["result"]["counted"], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_arrives_while_its_session_ends_ends_with_it() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let deleter = client.clone();
+    *server.script.meanwhile.lock() = Some(Box::new(move || {
+        assert_eq!(deleter.delete().now_or_never().expect("the store answers at once").status, 204);
+    }));
+    let mut answer = client.call("meanwhile", json!({})).await;
+    assert_eq!(answer.event().await, None);
+    assert_eq!(*server.script.cancelled.lock(), [CancelReason::SessionEnded]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_calls_with_one_id_at_the_same_moment_one_runs() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let mut twin = client.clone();
+    *server.script.meanwhile.lock() = Some(Box::new(move || {
+        let refused = twin.call("stubborn", json!({})).now_or_never().expect("refused at once");
+        assert_eq!(refused.status, 400);
+    }));
+    assert_eq!(client.call("meanwhile", json!({})).await.status, 200);
+    assert_eq!(server.script.calls.load(Ordering::SeqCst), 1, "its twin was not asked");
+    let cancel =
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } });
+    client.post(&cancel).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(server.endpoint.metrics().calls.get(), 0, "nothing runs that nobody can cancel");
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,6 +215,27 @@ async fn an_idle_session_ends_and_a_used_one_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_is_not_older_than_the_answer_that_names_it() {
+    let mut options = Options::default();
+    options.session_ttl = Duration::from_secs(10);
+    let server = Server::with(options);
+    let mut client = crate::client::Client {
+        endpoint: server.endpoint.clone(),
+        session: None,
+        next_id: 1,
+        principal: None,
+    };
+    let mut hello = crate::client::initialize("2025-11-25");
+    hello["params"]["pause"] = json!(30);
+    let answer = client.post(&hello).await;
+    client.session = Some(answer.headers["mcp-session-id"].to_str().unwrap().to_owned());
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    assert_eq!(client.call("echo", json!({})).await.status, 200);
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    assert_eq!(client.call("echo", json!({})).await.status, 404);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_drain_closes_what_can_come_back_and_waits_for_results() {
     let server = Server::new();
     let mut client = server.client("2025-11-25").await;
@@ -170,6 +265,23 @@ async fn a_drain_closes_what_can_come_back_and_waits_for_results() {
     assert_eq!(messages[0]["result"]["counted"], 0);
     drained.await.unwrap();
     assert!((Instant::now() - began).as_secs() < 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_does_not_wait_for_results_of_sessions_that_ended() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let mut call = client.call("count", json!({ "then": 8 })).await;
+    call.event().await;
+    drop(call);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let endpoint = server.endpoint.clone();
+    let drained = tokio::spawn(async move { endpoint.drain(Duration::from_secs(30)).await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!drained.is_finished(), "a result waits for its client");
+    assert_eq!(client.delete().await.status, 204);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(drained.is_finished(), "nobody can come for it any more");
 }
 
 #[tokio::test(start_paused = true)]
@@ -229,4 +341,89 @@ async fn an_answer_in_plain_json_opens_no_stream_afterwards() {
     let began = Instant::now();
     server.endpoint.drain(Duration::from_secs(30)).await;
     assert_eq!(Instant::now() - began, Duration::ZERO, "nobody has anything to fetch");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_after_the_response_opens_no_stream() {
+    let store = MemoryStore::default();
+    for response in [ResponseMode::Auto, ResponseMode::Sse] {
+        let mut options = Options::default();
+        options.response = response;
+        let server = Server::built(|builder| builder.options(options).store(Arc::new(store.clone())));
+        let mut client = server.client("2025-03-26").await;
+        let answer = client.call("keep", json!({})).await;
+        assert_eq!(answer.is_stream(), response == ResponseMode::Sse);
+        drop(answer);
+        let call = server.script.kept.lock().pop().unwrap();
+        assert!(!call.notify(&progress(&json!("t"), 1)));
+        call.close_connection();
+        assert_eq!(store.stats().streams_open, 0);
+        // A batch without a request has its errors, and ends.
+        let batch = client.post(&json!([1])).await;
+        assert_eq!(batch.json().await[0]["error"]["code"], -32600);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_stream_is_full_ends_for_its_client() {
+    let mut limits = MemoryLimits::default();
+    limits.bytes = 300;
+    let server = Server::built(|builder| builder.store(Arc::new(MemoryStore::new(limits))));
+    let mut client = server.client("2025-11-25").await;
+    let url = "x".repeat(1_000);
+    // While its answer is read, and before.
+    let mut answer = client.call("ask", json!({ "after": 3, "url": url })).await;
+    let events = answer.events().await;
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert!(events[0].is_priming());
+    let error = &events[1].data.as_ref().unwrap()["error"];
+    assert_eq!(error["data"], json!({ "reason": "expired", "outcome": "unknown" }));
+    let poll = client.get(answer.last_id.as_deref()).await.messages().await;
+    assert_eq!(poll[0]["error"]["data"]["reason"], "expired");
+    let answer = client.call("ask", json!({ "url": url })).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.json().await["error"]["data"]["reason"], "stream_lost");
+    assert_eq!(server.endpoint.metrics().calls.get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standalone_stream_that_the_store_has_no_room_for_is_read_again_and_again() {
+    let mut limits = MemoryLimits::default();
+    limits.streams = 0;
+    let server = Server::built(|builder| builder.store(Arc::new(MemoryStore::new(limits))));
+    let client = server.client("2025-11-25").await;
+    let peer = server.script.peers.lock()[0].clone();
+    let mut older = client.get(None).await;
+    for n in 1..4 {
+        let mut newer = client.get(None).await;
+        // Displaced, and gone.
+        older.events().await;
+        drop(older);
+        peer.notify(&progress(&json!("t"), n));
+        // What the last connection was given and may not have written comes again.
+        let progress = loop {
+            let event = newer.event().await.unwrap();
+            assert_eq!(event.id, None);
+            match event.data.unwrap()["params"]["progress"].as_u64() {
+                Some(older) if older < n => {}
+                progress => break progress,
+            }
+        };
+        assert_eq!(progress, Some(n));
+        older = newer;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_waits_for_a_client_that_is_being_introduced() {
+    let server = Server::new();
+    let client = crate::client::Client { session: None, ..server.client("2025-11-25").await };
+    let mut hello = crate::client::initialize("2025-11-25");
+    hello["params"]["pause"] = json!(5);
+    let hello = tokio::spawn(async move { client.post(&hello).await.status });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let began = Instant::now();
+    server.endpoint.drain(Duration::from_secs(30)).await;
+    assert_eq!((Instant::now() - began).as_secs(), 4);
+    assert_eq!(hello.await.unwrap(), 200);
 }

@@ -5,6 +5,9 @@
 mod asking;
 mod client;
 mod lifecycle;
+mod limits;
+mod listener;
+mod metrics;
 mod mounted;
 mod polling;
 mod script;

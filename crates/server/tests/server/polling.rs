@@ -315,3 +315,40 @@ async fn above_the_budget_streams_are_parked_at_once_and_clients_wait_longer() {
     let messages = client.get(answer.last_id.as_deref()).await.messages().await;
     assert_eq!(messages[0]["result"]["counted"], 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn progress_that_a_stream_has_no_room_for_is_dropped_and_counted() {
+    let mut options = Options::default();
+    options.max_stream_events = 4;
+    let server = Server::with(options);
+    let mut client = server.client("2025-11-25").await;
+    let messages = client.call("count", json!({ "n": 10 })).await.messages().await;
+    assert_eq!(messages.len(), 5, "{messages:?}");
+    assert_eq!(messages[4]["result"]["counted"], 10);
+    assert_eq!(server.endpoint.metrics().events_dropped.get(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_of_one_session_are_bounded_and_its_oldest_go_first() {
+    let mut options = Options::default();
+    options.max_session_bytes = 10_000;
+    options.response = bowline_server::ResponseMode::Sse;
+    let server = Server::with(options);
+    let mut client = server.client("2025-11-25").await;
+    let mut other = server.client("2025-11-25").await;
+    let mut cursors = Vec::new();
+    for client in [&mut other, &mut client] {
+        for _ in 0..4 {
+            let mut answer = client.call("big", json!({ "bytes": 3_000 })).await;
+            cursors.push(answer.event().await.unwrap().id);
+        }
+    }
+    let mut got = Vec::new();
+    for (n, cursor) in cursors.iter().enumerate() {
+        let client = if n < 4 { &other } else { &client };
+        let messages = client.get(cursor.as_deref()).await.messages().await;
+        got.push(messages[0].get("result").is_some());
+    }
+    assert_eq!(got, [false, true, true, true, false, true, true, true]);
+    assert_eq!(server.endpoint.metrics().results_evicted.get(), 2);
+}

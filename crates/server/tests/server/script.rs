@@ -23,6 +23,10 @@ pub(crate) struct Script {
     /// Whether what was said after the answer was taken.
     pub(crate) said_late: Arc<parking_lot::Mutex<Vec<bool>>>,
     pub(crate) peers: parking_lot::Mutex<Vec<Peer>>,
+    /// The calls of the method `keep`, which are over.
+    pub(crate) kept: parking_lot::Mutex<Vec<Call>>,
+    /// What the next call of the method `meanwhile` does when it is first polled.
+    pub(crate) meanwhile: parking_lot::Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Lets the calls of the method `gate` go on.
     pub(crate) gate: Notify,
 }
@@ -98,9 +102,23 @@ impl Script {
                 tokio::time::sleep(seconds("then")).await;
                 Reply::Result(raw(&json!({ "counted": n })))
             }
+            "keep" => {
+                self.kept.lock().push(call.clone());
+                Reply::Result(Raw::empty_object())
+            }
             "gate" => {
                 self.gate.notified().await;
                 Reply::Result(raw(&json!("open")))
+            }
+            // Something that happens between the arrival of a call and its registration.
+            "meanwhile" => {
+                let happens = self.meanwhile.lock().take();
+                if let Some(happens) = happens {
+                    happens();
+                }
+                let reason = call.cancelled().await;
+                self.cancelled.lock().push(reason);
+                std::future::pending().await
             }
             "stubborn" => {
                 let reason = call.cancelled().await;

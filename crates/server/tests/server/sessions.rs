@@ -2,9 +2,13 @@
 
 use crate::client::{Client, Server, initialize};
 use bowline_server::{Options, ResponseMode};
+use bowline_store::{MemoryStore, SessionLookup, SessionRecord, SessionStore as _};
 use http::Method;
 use serde_json::{Value, json};
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 #[tokio::test(start_paused = true)]
 async fn initialize_is_plain_json_in_the_revision_that_was_asked_for() {
@@ -323,7 +327,7 @@ async fn bearer_tokens_name_the_principal() {
         "alice=alice-0123456789\nbob=bob-0123456789ab\nalice=alice-new-0123456",
     )
     .unwrap();
-    let server = Server::built(|builder| builder.authenticator(std::sync::Arc::new(tokens)));
+    let server = Server::built(|builder| builder.authenticator(Arc::new(tokens)));
     let client = Client { endpoint: server.endpoint.clone(), session: None, next_id: 1, principal: None };
     let hello: bytes::Bytes = initialize("2025-11-25").to_string().into();
     for headers in [&[][..], &[("authorization", "Bearer wrong-0123456789")], &[("authorization", "Basic x")]]
@@ -357,4 +361,56 @@ async fn bearer_tokens_name_the_principal() {
         client.send(Method::OPTIONS, &[("origin", "http://localhost:1")], "".into()).await.status,
         204
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_at_the_same_moment_all_reach_the_record() {
+    let store = MemoryStore::default();
+    let server = Server::built(|builder| builder.store(Arc::new(store.clone())));
+    let client = server.client("2025-11-25").await;
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let id = client.session.clone().unwrap();
+    let load = || async { store.load_session(&id).await.unwrap() };
+    // Another backend has changed it.
+    let SessionLookup::Live(version, record) = load().await else { panic!("it lives") };
+    let mut record = SessionRecord::clone(&record);
+    record.subscriptions.insert("a:other".into());
+    store.update_session(&id, version, record).await.unwrap();
+
+    let request = |id: u64, method: &str, params: Value| {
+        let (client, method) = (client.clone(), method.to_owned());
+        async move {
+            let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+            assert_eq!(client.post(&message).await.json().await["result"], json!({}));
+        }
+    };
+    tokio::join!(
+        request(10, "resources/subscribe", json!({ "uri": "a:1" })),
+        request(11, "resources/subscribe", json!({ "uri": "a:2" })),
+        request(12, "logging/setLevel", json!({ "level": "error" })),
+        request(13, "resources/subscribe", json!({ "uri": "a:3" })),
+    );
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let SessionLookup::Live(_, record) = load().await else { panic!("it lives") };
+    let uris: Vec<&str> = record.subscriptions.iter().map(String::as_str).collect();
+    assert_eq!(uris, ["a:1", "a:2", "a:3", "a:other"]);
+    assert_eq!(record.log_level.as_deref(), Some("error"));
+    let peer = server.script.peers.lock()[0].clone();
+    assert_eq!(
+        (peer.subscriptions(), peer.log_level()),
+        (uris.iter().map(|uri| (*uri).to_owned()).collect(), Some("error".into()))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_client_says_of_itself_is_bounded() {
+    let server = Server::new();
+    let client = Client { session: None, ..server.client("2025-11-25").await };
+    let mut hello = initialize("2025-11-25");
+    hello["params"]["clientInfo"] = json!("x".repeat(70_000));
+    let answer = client.post(&hello).await;
+    assert!(!answer.headers.contains_key("mcp-session-id"));
+    assert_eq!(answer.json().await["error"]["code"], -32602);
+    assert_eq!(server.endpoint.metrics().sessions.get(), 1);
+    assert_eq!(server.endpoint.metrics().handshakes.get(), 0);
 }

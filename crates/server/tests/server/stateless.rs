@@ -207,3 +207,34 @@ async fn a_long_resumable_call_is_polled_to_its_end() {
     assert_eq!(server.script.calls.load(std::sync::atomic::Ordering::SeqCst), 1);
     assert_eq!(client.get(answer.last_id.as_deref()).await.status, 204);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_that_is_over_ends_calls_without_sessions_too() {
+    for resumable in [false, true] {
+        let (server, client) = stateless(mode(resumable));
+        let calls = ["2025-03-26", "2025-11-25"].map(|revision| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                let mut answer = call(&client, revision, "stubborn", json!({})).await;
+                // A primed stream is parked by the drain; its end is polled for.
+                let mut messages = answer.messages().await;
+                while messages.is_empty() {
+                    tokio::time::sleep(Duration::from_secs(2)).await;
+                    let cursor = answer.last_id.clone().unwrap();
+                    let headers = [("mcp-protocol-version", revision), ("last-event-id", &*cursor)];
+                    answer = client.send(Method::GET, &headers, "".into()).await;
+                    messages = answer.messages().await;
+                }
+                messages[0]["error"]["data"]["reason"].clone()
+            })
+        });
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        server.endpoint.drain(Duration::from_secs(30)).await;
+        for call in calls {
+            assert_eq!(call.await.unwrap(), "draining");
+        }
+        // Later ones are ended at once.
+        let late = call(&client, "2025-11-25", "stubborn", json!({})).await;
+        assert_eq!(late.json().await["error"]["data"]["reason"], "draining");
+    }
+}

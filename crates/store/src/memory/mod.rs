@@ -47,7 +47,7 @@ const SWEEP_AT_ONCE: usize = 256;
 
 /// Keeps everything in memory, within [`MemoryLimits`]. Clones share one store.
 ///
-/// - One lock is held at a time per call, for one of 64 shards, and never while waiting.
+/// - A call locks one of 64 shards at a time, and never while it waits.
 /// - A payload is kept once and shared with its readers. Hand over payloads that are buffers of their own: a slice of a
 ///   large buffer keeps all of that buffer.
 /// - At a bound, sealed streams go before anything that is still open; [`MemoryStats`] counts them.

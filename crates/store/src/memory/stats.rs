@@ -1,5 +1,6 @@
 //! What a memory store counts.
 
+use crate::Figure;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What a [`MemoryStore`](super::MemoryStore) holds, and what became of what it no longer holds.
@@ -36,6 +37,65 @@ pub struct MemoryStats {
     pub refused: u64,
     /// Counter: tombstones that were dropped before their time to make room.
     pub tombstones_evicted: u64,
+}
+
+impl MemoryStats {
+    /// The same with names and explanations.
+    #[must_use]
+    pub fn figures(&self) -> Vec<Figure> {
+        let Self {
+            streams_open,
+            streams_sealed,
+            events,
+            bytes,
+            sessions,
+            tombstones,
+            mailboxes,
+            letter_bytes,
+            subscriptions,
+            streams_evicted,
+            events_evicted,
+            events_dropped,
+            refused,
+            tombstones_evicted,
+        } = *self;
+        vec![
+            Figure::gauge("store_streams_open", "Streams in the store that are not sealed.", streams_open),
+            Figure::gauge("store_streams_sealed", "Sealed streams in the store.", streams_sealed),
+            Figure::gauge("store_events", "Messages in the streams of the store.", events),
+            Figure::gauge("store_bytes", "Bytes of the messages in the streams of the store.", bytes),
+            Figure::gauge("store_sessions", "Session records in the store.", sessions),
+            Figure::gauge("store_tombstones", "Ended sessions that the store remembers.", tombstones),
+            Figure::gauge("store_mailboxes", "Mailboxes of calls in the store.", mailboxes),
+            Figure::gauge("store_letter_bytes", "Bytes of letters in the mailboxes.", letter_bytes),
+            Figure::gauge("store_subscriptions", "Readers that wait for news of a stream.", subscriptions),
+            Figure::counter(
+                "store_streams_evicted",
+                "Sealed streams that made room for others before their time.",
+                streams_evicted,
+            ),
+            Figure::counter(
+                "store_events_evicted",
+                "Messages of standalone streams that made room for newer ones.",
+                events_evicted,
+            ),
+            Figure::counter(
+                "store_events_dropped",
+                "Progress and log messages that found no room in the store.",
+                events_dropped,
+            ),
+            Figure::counter(
+                "store_refused",
+                "Streams, sessions, letters and messages to be kept that found no room in the store.",
+                refused,
+            ),
+            Figure::counter(
+                "store_tombstones_evicted",
+                "Ended sessions that were forgotten before their time to make room.",
+                tombstones_evicted,
+            ),
+        ]
+    }
 }
 
 /// What one sweep freed.

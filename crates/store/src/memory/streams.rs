@@ -7,8 +7,8 @@ use super::{
     waiters::wake,
 };
 use crate::{
-    Appended, Attachment, CreateError, Event, EventClass, NewStream, Page, ReadError, ReadLimit, StoreFuture,
-    StreamLog, Unavailable, WriteAt, WriteError,
+    Appended, Attachment, CreateError, Event, EventClass, Figure, NewStream, Page, ReadError, ReadLimit,
+    StoreFuture, StreamLog, Unavailable, WriteAt, WriteError,
 };
 use bowline_proto::cursor::StreamId;
 use bytes::Bytes;
@@ -79,6 +79,10 @@ impl StreamLog for MemoryStore {
     fn housekeep(&self, budget: usize) {
         // What is left when the budget is used up waits for the next second.
         self.sweep(budget);
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        self.stats().figures()
     }
 
     fn keep(&self, stream: StreamId, ttl: Duration) {

@@ -1,11 +1,13 @@
 //! The options of `bowline serve` as they are typed. What they mean together is [`super::settings`].
 
+mod access;
 mod child;
 mod log;
 mod network;
 mod sessions;
 mod streams;
 
+pub(crate) use access::AccessOptions;
 pub(crate) use child::{ChildMode, ChildOptions, StderrMode};
 pub(crate) use log::LogOptions;
 pub(crate) use network::NetworkOptions;
@@ -35,6 +37,9 @@ pub(crate) struct ServeOptions {
 
     #[command(flatten)]
     pub(crate) network: NetworkOptions,
+
+    #[command(flatten)]
+    pub(crate) access: AccessOptions,
 
     #[command(flatten)]
     pub(crate) sessions: SessionOptions,
@@ -67,15 +72,23 @@ Keys:
   commas, newest first. Without it each start makes its own, which is right for one process. `openssl rand -hex 32`
   makes one. Keys are never printed.
 
-Probes:
+Tokens:
+  BOWLINE_AUTH_TOKENS (or --auth-token-file) holds who may call, NAME=TOKEN each, on lines of their own or separated by
+  commas; lines that start with # are skipped. Sessions belong to the name, which may have several tokens while one is
+  replaced by another. Tokens have 16 characters or more (`openssl rand -hex 32` makes one) and are never printed.
+
+Probes and metrics:
   GET /healthz answers 200 while the process lives; GET /readyz answers 503 while it drains or its child cannot start.
+  GET /metrics answers in the OpenMetrics format: at --admin, or without it to callers on this machine where the address is
+  a loopback one and there is no --trust-proxy.
 
 Signals:
   SIGTERM, SIGINT  drain: new sessions are refused, running calls finish and clients fetch their results, for
                    --drain-timeout at most; then exit 0. At once when nothing runs.
   a second one     exits at once, with 143 (SIGTERM), 130 (SIGINT) or 129 (SIGHUP); the children are ended
                    all the same.
-  SIGHUP           drains, as SIGTERM does, when stderr is a terminal (it was closed); ignored otherwise.
+  SIGHUP           reads the files of tokens and TLS again. When stderr is a terminal it was closed: drains, as
+                   SIGTERM does.
 
 Exit codes:
   0  drained and stopped     1  failed: port in use, command not found, ...     2  wrong usage";

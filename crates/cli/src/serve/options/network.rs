@@ -10,7 +10,7 @@ pub(crate) struct NetworkOptions {
     #[arg(long, value_name = "ADDR:PORT", env = "BOWLINE_LISTEN")]
     pub(crate) listen: Option<String>,
 
-    /// The address alone. There is no authentication yet: an address other than 127.0.0.1 is open to whoever reaches it.
+    /// The address alone. Without tokens, an address other than 127.0.0.1 is open to whoever reaches it.
     #[arg(long, value_name = "ADDR", env = "BOWLINE_HOST")]
     pub(crate) host: Option<String>,
 
@@ -27,6 +27,11 @@ pub(crate) struct NetworkOptions {
         default_value = "/mcp"
     )]
     pub(crate) path: String,
+
+    /// A listener of its own for /healthz, /readyz and /metrics, which are then not served beside the endpoint. It asks for no
+    /// token: let nobody reach it but probes and collectors.
+    #[arg(long, value_name = "ADDR:PORT", env = "BOWLINE_ADMIN")]
+    pub(crate) admin: Option<String>,
 
     /// A web origin that may call, such as `https://app.example.com`, or `*` for any; repeat it or separate with commas.
     /// Pages of this machine may call a loopback address in any case. Programs that are no browser send none.
@@ -50,8 +55,9 @@ pub(crate) struct NetworkOptions {
     )]
     pub(crate) allow_host: Vec<String>,
 
-    /// Whoever connects is a proxy of yours: the Host check looks at X-Forwarded-Host where it is there (at its last
-    /// entry, which the nearest proxy wrote). Only where nobody else can connect.
+    /// Whoever connects is a proxy of yours: the Host check looks at X-Forwarded-Host where it is there, limits and logs go
+    /// by X-Forwarded-For, else Forwarded (always at the last entry, which the nearest proxy wrote). Only where nobody else can
+    /// connect.
     #[arg(long, env = "BOWLINE_TRUST_PROXY", value_parser = clap::builder::BoolishValueParser::new(), help_heading = "Access")]
     pub(crate) trust_proxy: bool,
 
@@ -64,7 +70,8 @@ pub(crate) struct NetworkOptions {
     #[arg(long, value_name = "SIZE", env = "BOWLINE_BODY_LIMIT", value_parser = size::parse, default_value = "4MiB", help_heading = "Limits")]
     pub(crate) body_limit: u64,
 
-    /// How many connections there may be; further ones wait. (How long one is held is --max-connection.)
+    /// How many connections there may be; a further one takes the place of one that is idle, or waits. (How long one is held
+    /// is --max-connection.)
     #[arg(long, value_name = "N", env = "BOWLINE_MAX_CONNECTIONS", value_parser = count, default_value = "10000", help_heading = "Limits")]
     pub(crate) max_connections: usize,
 

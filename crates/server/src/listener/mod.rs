@@ -1,0 +1,225 @@
+//! The listener: an accept loop with bounds, and a clean end.
+
+mod bounded;
+mod connection;
+mod places;
+
+use crate::{Admin, Endpoint, Metrics, body::Body};
+use connection::connection;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use places::Places;
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+
+/// The bounds of a listener.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ListenerOptions {
+    /// How many connections there may be. Default 10,000. A further one takes the place of one that is idle: one that never sent a
+    /// request first, then the one that has been quiet for longest. Where every connection is in the middle of a request, further ones wait.
+    pub max_connections: usize,
+    /// How long a connection may take until it is secured (a TLS handshake). Default 10 s.
+    pub handshake_timeout: Duration,
+    /// How long a connection may take for the head of a request, the time between two requests included. Default 90 s: above the
+    /// 60 to 75 s that proxies keep idle connections.
+    pub header_timeout: Duration,
+    /// How long a peer may take nothing of what is written to it. Default 60 s; then the connection is closed, and a stream goes
+    /// on without it.
+    pub write_timeout: Duration,
+}
+
+impl Default for ListenerOptions {
+    fn default() -> Self {
+        Self {
+            max_connections: 10_000,
+            handshake_timeout: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(90),
+            write_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Makes a connection what requests are read from: a TLS handshake, say. Which TLS that is, the program chooses.
+pub trait Secure: Send + Sync + 'static {
+    /// What requests are read from.
+    type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+
+    /// Secures a connection. Dropped when it takes longer than [`ListenerOptions::handshake_timeout`].
+    ///
+    /// # Errors
+    /// The connection is closed; others are not affected.
+    fn secure(&self, stream: TcpStream) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+/// Plain HTTP.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plain;
+
+impl Secure for Plain {
+    type Stream = TcpStream;
+
+    async fn secure(&self, stream: TcpStream) -> io::Result<TcpStream> {
+        Ok(stream)
+    }
+}
+
+/// How long connections have for their last bytes at the end. Below a second: a pooled connection whose client does not look at it
+/// takes all of it, and an idle program has to end within one.
+const LAST_BYTES: Duration = Duration::from_millis(500);
+
+/// Serves `endpoint` on `listener` until `stop` is ready, and then until the connections that are open have had half a
+/// second for their last bytes. Drain the endpoint before: this only ends the listening.
+///
+/// # Errors
+/// When the listener cannot accept any more for a reason that does not pass.
+pub async fn serve(
+    listener: TcpListener,
+    endpoint: Endpoint,
+    options: ListenerOptions,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    serve_secured(listener, endpoint, Arc::new(Plain), options, stop).await
+}
+
+/// As [`serve`], with connections that `secure` makes.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_secured(
+    listener: TcpListener,
+    endpoint: Endpoint,
+    secure: Arc<impl Secure>,
+    options: ListenerOptions,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    accept(listener, endpoint, secure, options, stop).await
+}
+
+/// Serves health and metrics on a listener of their own, as [`serve`] does. Its connections do not count among those of the endpoint.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_admin(
+    listener: TcpListener,
+    admin: Admin,
+    options: ListenerOptions,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    accept(listener, admin, Arc::new(Plain), options, stop).await
+}
+
+/// What answers the requests of a listener.
+trait Answers: Clone + Send + Sync + 'static {
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        remote: SocketAddr,
+    ) -> impl Future<Output = Response<Body>> + Send;
+
+    /// Where connections are counted; `None` where they are not.
+    fn counted(&self) -> Option<&Metrics>;
+}
+
+impl Answers for Endpoint {
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        remote: SocketAddr,
+    ) -> impl Future<Output = Response<Body>> + Send {
+        self.handle_from(request, remote.ip())
+    }
+
+    fn counted(&self) -> Option<&Metrics> {
+        Some(self.metrics())
+    }
+}
+
+impl Answers for Admin {
+    async fn answer(&self, request: Request<Incoming>, _: SocketAddr) -> Response<Body> {
+        self.handle(&request)
+    }
+
+    fn counted(&self) -> Option<&Metrics> {
+        None
+    }
+}
+
+async fn accept<A: Answers, S: Secure>(
+    listener: TcpListener,
+    answers: A,
+    secure: Arc<S>,
+    options: ListenerOptions,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let places = Places::new(options.max_connections);
+    let (stopping, _) = watch::channel(false);
+    let mut stop = std::pin::pin!(stop);
+    let mut second = tokio::time::interval(Duration::from_secs(1));
+    second.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = &mut stop => break,
+            _ = second.tick() => {
+                places.tick();
+                continue;
+            }
+            accepted = listener.accept() => accepted,
+        };
+        let (stream, remote) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) if passes(&error) => {
+                // Out of descriptors, say: others are being closed, so a pause helps and a loop does not.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let place = match places.take() {
+            Some(place) => place,
+            None => {
+                if let Some(metrics) = answers.counted() {
+                    metrics.connections_waited.up();
+                }
+                tokio::select! {
+                    biased;
+                    () = &mut stop => break,
+                    place = places.make_room() => place,
+                }
+            }
+        };
+        let stopping = stopping.subscribe();
+        tokio::spawn(connection(stream, remote, answers.clone(), secure.clone(), options, place, stopping));
+    }
+    drop(listener);
+    stopping.send_replace(true);
+    let _ = tokio::time::timeout(LAST_BYTES, places.all_free()).await;
+    Ok(())
+}
+
+fn passes(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    // A listener that is no socket any more will not become one again.
+    !matches!(error.kind(), Kind::InvalidInput | Kind::NotConnected | Kind::Unsupported)
+}
+
+/// Raises this process's limit of open files as far as it may: each connection is one.
+///
+/// Returns the limit that is in force.
+pub fn raise_file_limit() -> u64 {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current < limit.maximum {
+        limit.current = limit.maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            tracing::debug!(%error, "the limit of open files stays as it is");
+        }
+    }
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}

@@ -1,0 +1,93 @@
+//! The listener over real sockets: who makes room for whom.
+
+use crate::client::{Server, initialize};
+use bowline_server::{ListenerOptions, serve};
+use std::{net::SocketAddr, time::Duration};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+    time::timeout,
+};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn listen(server: &Server, options: ListenerOptions) -> (SocketAddr, JoinHandle<std::io::Result<()>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (address, tokio::spawn(serve(listener, server.endpoint.clone(), options, std::future::pending())))
+}
+
+async fn post(stream: &mut TcpStream, body: &str, session: &str) {
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\n{session}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+}
+
+/// The next answer, which is one JSON value.
+async fn answer(stream: &mut TcpStream) -> String {
+    let mut text = String::new();
+    let mut buffer = [0; 4096];
+    let read = async {
+        while !text.ends_with('}') {
+            let read = stream.read(&mut buffer).await.unwrap();
+            assert_ne!(read, 0, "the connection ended: {text}");
+            text.push_str(std::str::from_utf8(&buffer[..read]).unwrap());
+        }
+    };
+    timeout(PATIENCE, read).await.expect("an answer");
+    text
+}
+
+#[tokio::test]
+async fn a_connection_that_becomes_idle_makes_room_and_a_busy_one_is_not_cut() {
+    let server = Server::new();
+    let mut options = ListenerOptions::default();
+    options.max_connections = 1;
+    let (address, serving) = listen(&server, options).await;
+    let mut first = TcpStream::connect(address).await.unwrap();
+    post(&mut first, &initialize("2025-11-25").to_string(), "").await;
+    let hello = answer(&mut first).await;
+    let session = hello.lines().find(|line| line.starts_with("mcp-session-id")).unwrap().to_owned() + "\r\n";
+    // The one place is busy.
+    post(&mut first, r#"{"jsonrpc":"2.0","id":1,"method":"gate"}"#, &session).await;
+    while server.endpoint.metrics().calls.get() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut second = TcpStream::connect(address).await.unwrap();
+    post(&mut second, r#"{"jsonrpc":"2.0","id":2,"method":"echo"}"#, &session).await;
+    while server.endpoint.metrics().connections_waited.get() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    server.script.gate.notify_one();
+    assert!(answer(&mut first).await.contains("\"id\":1"), "its answer is whole");
+    // Its connection stays open as far as it is concerned, and makes room all the same.
+    assert!(answer(&mut second).await.contains("\"id\":2"));
+    let mut nothing = Vec::new();
+    timeout(PATIENCE, first.read_to_end(&mut nothing)).await.expect("it is closed").unwrap();
+    assert!(nothing.is_empty());
+    let metrics = server.endpoint.metrics();
+    assert_eq!((metrics.connections_displaced.get(), metrics.connections_accepted.get()), (1, 2));
+    serving.abort();
+}
+
+#[tokio::test]
+async fn silence_and_slowness_are_counted() {
+    let server = Server::new();
+    let mut options = ListenerOptions::default();
+    options.header_timeout = Duration::from_millis(100);
+    let (address, serving) = listen(&server, options).await;
+    for head in ["", "POST /mcp HTT"] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut said = Vec::new();
+        let _ = timeout(PATIENCE, stream.read_to_end(&mut said)).await.expect("it is closed");
+    }
+    while server.endpoint.metrics().connections.get() > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(server.endpoint.metrics().heads_too_slow.get(), 2);
+    serving.abort();
+}
