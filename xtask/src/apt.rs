@@ -32,10 +32,19 @@ pub(crate) fn install_missing() -> Result<(), String> {
     if missing.is_empty() {
         return Ok(());
     }
-    let by_hand = format!("install these (Debian's names) and run this again: {}", missing.join(" "));
+    install(&missing)
+}
+
+/// Installs packages, as root or with sudo.
+///
+/// # Errors
+///
+/// Names the packages, and what to type, when they cannot be installed from here.
+pub(crate) fn install(packages: &[&str]) -> Result<(), String> {
+    let by_hand = format!("install these (Debian's names) and run this again: {}", packages.join(" "));
     update().map_err(|error| format!("{error}; {by_hand}"))?;
     let install = ["install", "-q", "-y", "--no-install-recommends"];
-    apt_get(&[&install[..], &missing[..]].concat()).map_err(|error| format!("{error}; {by_hand}"))
+    apt_get(&[&install[..], packages].concat()).map_err(|error| format!("{error}; {by_hand}"))
 }
 
 /// Reads the lists of packages anew, as root or with sudo.

@@ -4,11 +4,12 @@
 //! No dependencies, so that the first thing a new machine compiles takes a second.
 
 mod apt;
+mod browser;
 mod command;
 #[cfg(test)]
 mod field_cases;
-mod nginx;
 mod project;
+mod proxies;
 mod purity;
 mod steps;
 mod tools;

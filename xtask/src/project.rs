@@ -45,6 +45,11 @@ impl Project {
         self.root.join("tests/clients/node")
     }
 
+    /// The page of the MCP Inspector, and what drives a browser through it.
+    pub(crate) fn inspector(&self) -> PathBuf {
+        self.root.join("tests/inspector")
+    }
+
     /// The official conformance suite.
     pub(crate) fn conformance(&self) -> PathBuf {
         self.root.join("conformance")

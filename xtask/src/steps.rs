@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::project::Project;
 use crate::tools::{self, Tool};
-use crate::{command, nginx, purity};
+use crate::{browser, command, proxies, purity};
 
 /// One step. A step runs when all that it needs has passed; a failed step does not stop the others.
 struct Step {
@@ -19,7 +19,7 @@ struct Step {
 const STEPS: &[Step] = &[
     Step {
         name: "tools",
-        about: "install what the tests need: cargo-nextest, cargo-deny, nginx, the clients, the conformance suite",
+        about: "install what the tests need: cargo-nextest, cargo-deny, the proxies, Chromium, the clients, the conformance suite",
         needs: &[],
         run: |project, _| tools::install(project),
     },
@@ -186,7 +186,9 @@ fn with_clients<'a>(project: &Project, command: &'a mut Command) -> &'a mut Comm
         .env("BOWLINE_TEST_PYTHON", tools::python_of_clients(project))
         .env("BOWLINE_TEST_NODE_DIR", project.node_clients())
         .env("BOWLINE_TEST_RMCP_CLIENT", project.rmcp_program())
-        .env("BOWLINE_TEST_NGINX", nginx::program(project))
+        .env("BOWLINE_TEST_INSPECTOR_DIR", project.inspector())
+        .env("BOWLINE_TEST_CHROMIUM", browser::program())
+        .envs(proxies::ALL.map(|proxy| (proxy.variable, proxy.program(project))))
 }
 
 /// Prints the names of the steps.

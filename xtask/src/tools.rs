@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::project::Project;
-use crate::{apt, command, nginx};
+use crate::{apt, browser, command, proxies};
 
 /// The oldest Python and Node.js that the clients run on: (major, minor).
 const PYTHON: (u32, u32) = (3, 11);
@@ -23,11 +23,15 @@ pub(crate) fn install(project: &Project) -> Result<(), String> {
     let python = at_least("python3", PYTHON)?;
     let node = at_least("node", NODE)?;
     apt::install_missing()?;
-    nginx::install(project)?;
+    for proxy in proxies::ALL {
+        proxy.install(project)?;
+    }
+    browser::install()?;
     install_cargo_tools(project, &[Tool::Nextest, Tool::Deny])?;
     let wheels = project.root.join("tests/clients/python/requirements.txt");
     virtual_environment(&project.tools().join("python-clients"), &wheels, &python)?;
     node_packages(&project.node_clients(), &node)?;
+    node_packages(&project.inspector(), &node)?;
     node_packages(&project.conformance(), &node)
 }
 

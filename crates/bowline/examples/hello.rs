@@ -1,5 +1,6 @@
 //! A server with one tool: `cargo run --example hello`, then point a client at <http://127.0.0.1:8000/mcp>.
-use bowline::{Call, Server, schemars::JsonSchema};
+use bowline::{Call, Server};
+use schemars::JsonSchema;
 
 #[derive(serde::Deserialize, JsonSchema)]
 struct Who {

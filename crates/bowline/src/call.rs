@@ -90,6 +90,7 @@ impl<S> Call<S> {
     // --- what is said in between ---
 
     /// Says how far the work is. `done` grows from one to the next; `total` is left out (`None`) where it is not known.
+    /// Integers are converted at the call: `ctx.progress(f64::from(step), f64::from(steps))`. (`.into()` is not enough for `total`.)
     ///
     /// Returns whether a client may come to see it: not where the client has not asked for progress.
     pub fn progress(&self, done: f64, total: impl Into<Option<f64>>) -> bool {

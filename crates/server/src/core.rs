@@ -8,6 +8,7 @@ use crate::{
     probes::OnEndpoint,
     random,
     running::Running,
+    seldom::Seldom,
     sessions::Sessions,
 };
 use bowline_proto::{
@@ -52,6 +53,8 @@ pub(crate) struct Core {
     pub(crate) trust_proxy: bool,
     pub(crate) options: Options,
     pub(crate) metrics: Arc<Metrics>,
+    /// Refusals for an origin or a host are logged so often.
+    pub(crate) forbidden: Seldom,
     pub(crate) keyring: Keyring,
     /// Who may call; anybody where there is none.
     pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
@@ -76,6 +79,7 @@ impl Core {
             trust_proxy,
             options,
             metrics: Arc::default(),
+            forbidden: Seldom::default(),
             keyring,
             authenticator,
             probes,

@@ -33,6 +33,7 @@ mod random;
 mod remote;
 mod results;
 mod running;
+mod seldom;
 mod service;
 mod session;
 mod sessions;

@@ -58,7 +58,8 @@ async fn road<B: http_body::Body>(
         limits::admit(core, parts, connected, who(core, parts).await)?;
         return Ok(probes::metrics(core));
     }
-    let Admitted { verb } = admit(&core.policy, &parts.method, parts.uri.path(), &parts.headers)?;
+    let admitted = admit(&core.policy, &parts.method, parts.uri.path(), &parts.headers);
+    let Admitted { verb } = admitted.inspect_err(|refusal| tell_forbidden(core, refusal))?;
     if verb == Verb::Preflight {
         let answer = preflight(&core.policy, &parts.headers);
         let mut response = Response::new(Body::empty());
@@ -78,6 +79,20 @@ async fn road<B: http_body::Body>(
         Verb::Delete | Verb::Preflight => delete::answer(core, &caller, parts).await?,
     };
     Ok(response.map(|body| body.keeping(running)))
+}
+
+/// Logs that an origin or a host was refused: a web page is not allowed to read why, and behind a proxy nobody looks.
+fn tell_forbidden(core: &Core, refusal: &Refusal) {
+    if refusal.status != StatusCode::FORBIDDEN {
+        return;
+    }
+    // The message holds little of what was sent, and nothing that is not printable.
+    let why = &refusal.error.message;
+    if core.forbidden.is_due(core.now()) {
+        tracing::warn!("refused: {why} (further refusals of the next 10 s: see the level debug)");
+    } else {
+        tracing::debug!("refused: {why}");
+    }
 }
 
 /// Puts the host that a trusted proxy was asked for in the place of the one that the proxy asks for.

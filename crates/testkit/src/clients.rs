@@ -37,7 +37,7 @@ pub struct ClientRun {
 }
 
 /// A variable that the runner sets. Never skipped where it is missing: a test that did not run is no test.
-fn variable(name: &str) -> OsString {
+pub(crate) fn variable(name: &str) -> OsString {
     std::env::var_os(name).unwrap_or_else(|| {
         panic!("{name} is not set: run `cargo xtask test`, which installs the clients and sets it")
     })
@@ -92,24 +92,29 @@ impl RealClient {
 
     /// Runs a scenario to its end. Panics when it is still running after `within`.
     pub async fn run(self, url: &str, scenario: &str, within: Duration) -> ClientRun {
-        let output = tokio::time::timeout(within, self.spawn(url, scenario).wait_with_output()).await;
-        let output =
-            output.unwrap_or_else(|_| panic!("{self:?} {scenario}: not done within {within:?}")).unwrap();
+        ClientRun::of(format!("{self:?} {scenario}"), self.command(url, scenario), within).await
+    }
+}
+
+impl ClientRun {
+    /// Runs a command that prints steps to its end.
+    pub(crate) async fn of(name: String, mut command: Command, within: Duration) -> Self {
+        let child = command.spawn().unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
+        let output = tokio::time::timeout(within, child.wait_with_output()).await;
+        let output = output.unwrap_or_else(|_| panic!("{name}: not done within {within:?}")).unwrap();
         let stdout = String::from_utf8(output.stdout).expect("JSON is UTF-8");
         let steps = stdout
             .lines()
             .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line:?}")))
             .collect();
-        ClientRun {
-            name: format!("{self:?} {scenario}"),
+        Self {
+            name,
             steps,
             status: output.status,
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
     }
-}
 
-impl ClientRun {
     /// Panics unless every step passed; returns the run.
     pub fn passed(self) -> Self {
         let done = self.steps.last().is_some_and(|step| step["step"] == "done" && step["ok"] == true);

@@ -7,11 +7,14 @@
 
 mod answer;
 mod clients;
+mod daemon;
 mod dir;
 mod fault;
+mod inspector;
 mod nginx;
 pub mod processes;
 mod program;
+mod proxy;
 mod raw;
 mod session;
 mod sse;
@@ -20,8 +23,10 @@ pub use answer::Answer;
 pub use clients::{ClientRun, RealClient, everything_server};
 pub use dir::{Dir, repository};
 pub use fault::{Fault, FaultProxy};
+pub use inspector::{Inspector, InspectorRun};
 pub use nginx::{Nginx, NginxOptions};
 pub use program::{Program, Serve};
+pub use proxy::{Proxy, ProxyKind, replace};
 pub use raw::{Chunk, Head, Raw};
 pub use session::{Session, initialize, text_of};
 pub use sse::Block;

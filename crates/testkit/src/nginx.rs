@@ -1,13 +1,8 @@
 //! nginx in front of several backends, as people run it.
 
-use crate::{Dir, PATIENCE};
-use parking_lot::Mutex;
-use std::{fmt::Write as _, net::SocketAddr, path::PathBuf, process::Stdio, sync::Arc, time::Duration};
-use tokio::{
-    io::{AsyncBufReadExt as _, BufReader},
-    net::TcpStream,
-    process::{Child, Command},
-};
+use crate::daemon::{Daemon, program};
+use std::{fmt::Write as _, net::SocketAddr, path::Path, time::Duration};
+use tokio::process::Command;
 
 /// How nginx is configured. What is not said here is as nginx comes, buffering of answers included.
 #[derive(Clone, Copy, Debug)]
@@ -27,76 +22,32 @@ impl Default for NginxOptions {
 /// A running nginx that gives each request to a backend that it draws by lot. Dropped, it is killed.
 #[derive(Debug)]
 pub struct Nginx {
-    child: Child,
-    address: SocketAddr,
-    dir: Dir,
-    log: Arc<Mutex<Vec<String>>>,
+    daemon: Daemon,
 }
 
 impl Nginx {
     /// Starts one and waits until it listens.
     pub async fn start(backends: &[SocketAddr], options: NginxOptions) -> Self {
-        let program = std::env::var_os("BOWLINE_TEST_NGINX").map(PathBuf::from).unwrap_or_else(|| {
-            panic!("BOWLINE_TEST_NGINX is not set: run `cargo xtask test`, which finds or unpacks nginx and sets it")
-        });
-        let dir = Dir::new();
-        // nginx takes no port 0. The port is free now; should somebody be quicker, another one is tried.
-        for _ in 0..5 {
-            let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            let address = free.local_addr().unwrap();
-            drop(free);
-            std::fs::write(dir.join("nginx.conf"), config(address, backends, options)).unwrap();
-            let mut child = Command::new(&program)
-                .arg("-p")
-                .arg(dir.path())
-                .args(["-c", "nginx.conf", "-e", "stderr"])
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::piped())
-                .kill_on_drop(true)
-                .spawn()
-                .unwrap_or_else(|error| panic!("cannot start {}: {error}", program.display()));
-            let log = Arc::new(Mutex::new(Vec::new()));
-            let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-            let said = log.clone();
-            tokio::spawn(async move {
-                while let Ok(Some(line)) = lines.next_line().await {
-                    said.lock().push(line);
-                }
-            });
-            let limit = tokio::time::Instant::now() + PATIENCE;
-            loop {
-                if child.try_wait().unwrap().is_some() {
-                    break;
-                }
-                if TcpStream::connect(address).await.is_ok() {
-                    return Self { child, address, dir, log };
-                }
-                assert!(tokio::time::Instant::now() < limit, "nginx does not listen: {:?}", log.lock());
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            let said = log.lock().join("\n");
-            assert!(said.contains("Address already in use"), "nginx ended: {said}");
-        }
-        panic!("nginx found no free port")
+        let daemon = Daemon::start("nginx", |address| config(address, backends, options), command).await;
+        Self { daemon }
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.daemon.address()
     }
 
     /// The same as a URL with the path `/mcp`.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}/mcp", self.address)
+        format!("http://{}/mcp", self.address())
     }
 
     /// Its requests so far: for each the status that the client got, and the backend that gave it.
     #[must_use]
     pub fn requests(&self) -> Vec<(u16, String)> {
-        let text = std::fs::read_to_string(self.dir.join("access.log")).unwrap_or_default();
+        let text = std::fs::read_to_string(self.daemon.dir().join("access.log")).unwrap_or_default();
         let request = |line: &str| {
             let (status, backend) = line.split_once(' ')?;
             Some((status.parse().ok()?, backend.to_owned()))
@@ -107,30 +58,20 @@ impl Nginx {
     /// What it has written to its error log.
     #[must_use]
     pub fn said(&self) -> String {
-        self.log.lock().join("\n")
+        self.daemon.said()
     }
 }
 
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("--- nginx said:\n{}\n---", self.said());
-        }
-        let _ = self.child.start_kill();
-    }
+/// The command for a configuration.
+pub(crate) fn command(config: &Path) -> Command {
+    let mut command = Command::new(program("BOWLINE_TEST_NGINX"));
+    let folder = config.parent().expect("it is in a folder");
+    command.arg("-p").arg(folder).arg("-c").arg(config).args(["-e", "stderr"]);
+    command
 }
 
-fn config(address: SocketAddr, backends: &[SocketAddr], options: NginxOptions) -> String {
-    let mut upstream = String::new();
-    for backend in backends {
-        // Not taken out of the lot after a failure: a test wants to see each one.
-        let _ = writeln!(upstream, "    server {backend} max_fails=0;");
-    }
-    let (keep_alive, connection) = match options.keep_alive {
-        0 => (String::new(), "close"),
-        connections => (format!("    keepalive {connections};\n"), ""),
-    };
-    let read_timeout = options.read_timeout.as_millis();
+/// A whole configuration around servers and groups of backends. Nothing is written outside its folder.
+pub(crate) fn around(servers: &str) -> String {
     format!(
         r#"daemon off;
 master_process off;
@@ -145,7 +86,25 @@ http {{
   fastcgi_temp_path fastcgi;
   uwsgi_temp_path uwsgi;
   scgi_temp_path scgi;
-  upstream backends {{
+{servers}
+}}
+"#
+    )
+}
+
+fn config(address: SocketAddr, backends: &[SocketAddr], options: NginxOptions) -> String {
+    let mut upstream = String::new();
+    for backend in backends {
+        // Not taken out of the lot after a failure: a test wants to see each one.
+        let _ = writeln!(upstream, "    server {backend} max_fails=0;");
+    }
+    let (keep_alive, connection) = match options.keep_alive {
+        0 => (String::new(), "close"),
+        connections => (format!("    keepalive {connections};\n"), ""),
+    };
+    let read_timeout = options.read_timeout.as_millis();
+    around(&format!(
+        r#"  upstream backends {{
     random;
 {upstream}{keep_alive}  }}
   server {{
@@ -157,8 +116,6 @@ http {{
       proxy_set_header Host $http_host;
       proxy_read_timeout {read_timeout}ms;
     }}
-  }}
-}}
-"#
-    )
+  }}"#
+    ))
 }

@@ -1,7 +1,7 @@
 //! SEMANTICS 1: the order of checks, up to the body.
 
 use crate::common::{assert_error, assert_refused, assert_serves, exchange, ping, serve};
-use bowline_testkit::{Session, initialize};
+use bowline_testkit::{PATIENCE, Session, eventually, initialize};
 
 /// Every header that is wrong in its own way; each later check would refuse the request too.
 #[tokio::test]
@@ -92,6 +92,27 @@ async fn hosts_that_are_not_this_machine_are_refused_on_loopback() {
     }
     let twice = session.request("POST", &[], "{}").replacen("Host:", "Host: localhost\r\nHost:", 1);
     assert_eq!(exchange(&program, twice).await.status(), 400);
+}
+
+/// A web page may not read the refusal, so the log has it: once in a while, whatever is sent.
+#[tokio::test]
+async fn refused_origins_and_hosts_are_in_the_log() {
+    let program = serve("").await;
+    let session = program.client().await;
+    for _ in 0..20 {
+        for header in [("Origin", "https://app.example"), ("Host", "mcp.example")] {
+            assert_eq!(session.send("POST", &[header], "").await.status(), 403);
+        }
+    }
+    let told =
+        || program.said().lines().filter(|line| line.contains("WARN") && line.contains("refused")).count();
+    eventually("the log", PATIENCE, || told() > 0).await;
+    assert!(
+        program.said().contains("--allow-origin https://app.example would allow it"),
+        "{}",
+        program.said()
+    );
+    assert!(told() <= 2, "{}", program.said());
 }
 
 #[tokio::test]

@@ -42,6 +42,17 @@ pub enum ExitReason {
     Lost,
 }
 
+impl ExitReason {
+    /// What a client may be told: why something could not be started names paths of this machine, and is the operator's.
+    #[must_use]
+    pub fn for_clients(&self) -> String {
+        match self {
+            Self::NotStarted(_) => "could not be started".to_owned(),
+            other => other.to_string(),
+        }
+    }
+}
+
 impl From<ExitStatus> for ExitReason {
     fn from(status: ExitStatus) -> Self {
         match (status.code(), status.signal()) {

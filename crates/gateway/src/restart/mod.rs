@@ -218,7 +218,8 @@ impl Keeper {
         let looping = backoff.crash_looping(now);
         self.looping.store(looping, Ordering::Relaxed);
         self.publish(if looping {
-            let what = format!("keeps ending soon after its start (the last time it {})", exit.reason);
+            let what =
+                format!("keeps ending soon after its start (the last time it {})", exit.reason.for_clients());
             Phase::Failing { error: self.common.unavailable(&what), looping }
         } else {
             Phase::Starting
@@ -250,6 +251,10 @@ impl Keeper {
                 }
             }
             backoff.started(Instant::now().into_std());
+            if !self.is_looping() {
+                // Whoever asks now waits for this try, and is not told of the last one.
+                self.publish(Phase::Starting);
+            }
             let error = match self.start(first).await {
                 Ok(starting) => {
                     self.common.gate.came_up();
@@ -311,7 +316,7 @@ impl Keeper {
                     stderr = %exit.stderr_tail,
                     "the server {exit}, before it answered initialize"
                 );
-                let what = format!("{} before it answered initialize", exit.reason);
+                let what = format!("{} before it answered initialize", exit.reason.for_clients());
                 return failed(common.unavailable(&what), true);
             }
             Err(_) => {

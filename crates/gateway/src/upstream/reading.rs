@@ -12,13 +12,33 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
 use super::{Outcome, Upstream, cancelled};
-use crate::child::{Exit, Lines, Received};
+use crate::child::{Exit, ExitReason, Lines, Received};
 use crate::common::Alive;
 use crate::line::{Broken, broken_response, our_id};
 use crate::route::Subject;
 
 /// At most one warning about lines that are no messages in this time.
 const WARN_EVERY: Duration = Duration::from_secs(10);
+
+/// Should reading panic, those who wait for the process are told all the same: it serves nobody any more.
+struct ToldOnPanic<'a> {
+    upstream: &'a Upstream,
+    armed: bool,
+}
+
+impl Drop for ToldOnPanic<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            let exit = Exit {
+                reason: ExitReason::Lost,
+                requested: false,
+                uptime: Duration::ZERO,
+                stderr_tail: String::new(),
+            };
+            self.upstream.over(&exit);
+        }
+    }
+}
 
 impl Upstream {
     /// Reads what the process writes, to its end, and waits until nothing is left of it. Never waits for a client.
@@ -28,6 +48,7 @@ impl Upstream {
         alive: Alive,
         place: Option<Arc<OwnedSemaphorePermit>>,
     ) {
+        let mut told = ToldOnPanic { upstream: &self, armed: true };
         let mut noise = Noise::default();
         let mut reads = true;
         let exit = loop {
@@ -47,6 +68,7 @@ impl Upstream {
                 Received::Exit(exit) => break exit,
             }
         };
+        told.armed = false;
         self.over(&exit);
         self.child.shutdown(Duration::ZERO).await;
         drop((alive, place));
@@ -210,7 +232,7 @@ impl Upstream {
         let how = if self.hangs.load(Ordering::Relaxed) {
             "hung and was ended".to_owned()
         } else {
-            exit.reason.to_string()
+            exit.reason.for_clients()
         };
         for (_, open) in self.questions.lock().drain() {
             open.task.abort();

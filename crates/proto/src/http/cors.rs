@@ -29,7 +29,10 @@ pub fn cors_headers(policy: &Policy, origin: Option<&HeaderValue>, out: &mut Hea
     if policy.origins.is_any() {
         out.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     } else {
-        out.append(header::VARY, HeaderValue::from_static("Origin"));
+        // Once, on an answer to a preflight too, which has these headers already.
+        if !out.get_all(header::VARY).iter().any(|vary| vary == "Origin") {
+            out.append(header::VARY, HeaderValue::from_static("Origin"));
+        }
         if !policy.origins.allow(origin.as_bytes(), policy.loopback) {
             return;
         }
@@ -140,6 +143,9 @@ mod tests {
                 )
             );
             assert_eq!(one(out, header::ACCESS_CONTROL_MAX_AGE), Some("7200"));
+            let mut again = out.clone();
+            cors_headers(&policy(mode), headers.get(header::ORIGIN), &mut again);
+            assert_eq!(&again, out, "setting them again, as for any answer, changes nothing");
         }
     }
 

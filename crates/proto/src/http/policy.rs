@@ -23,9 +23,9 @@ pub struct Policy {
 /// Whether `initialize` starts a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionMode {
-    /// It does: SEMANTICS 2.
+    /// It does. A later request has to bring the id of its session.
     Stateful,
-    /// It does not, and every request stands alone: SEMANTICS 3.
+    /// It does not, and every request stands alone. Nothing can be asked of a client.
     Stateless {
         /// Whether the stream of a slow call may be polled with GET and `Last-Event-ID`.
         resumable: bool,

@@ -52,7 +52,8 @@ pub(crate) struct ServeOptions {
 }
 
 const AFTER_HELP: &str = "\
-Durations: 500ms, 2s, 5m, 1h30m, 0. Sizes: 65536, 64KiB, 4MiB, 10MB. Every option has a variable BOWLINE_<NAME>.
+Durations: 500ms, 2s, 5m, 1h30m, 0. Sizes: 65536, 64KiB, 4MiB, 10MB.
+Every option has a variable BOWLINE_<NAME>.
 `bowline serve --help` explains each option, signals and exit codes.";
 
 const AFTER_LONG_HELP: &str = "\
@@ -64,31 +65,39 @@ Examples:
 Values:
   Durations are whole numbers with a unit: 500ms, 2s, 5m, 1h, 1h30m, 7d; 0 needs none.
   Sizes are bytes, or carry a unit: 65536, 64KiB, 4MiB (1024), 500kB, 10MB (1000).
-  Every option can also be set as a variable BOWLINE_<NAME>, such as BOWLINE_MAX_CONNECTION=25s; the command line
-  wins, and an empty variable counts as absent. The child does not inherit BOWLINE_ variables.
+  Every option can also be set as a variable BOWLINE_<NAME>, such as
+  BOWLINE_MAX_CONNECTION=25s; the command line wins, and an empty variable counts
+  as absent. The child does not inherit BOWLINE_ variables.
 
 Keys:
-  BOWLINE_KEY (or --key-file) holds the keys that sign event ids: 32 bytes or more each, in hex or base64, separated by
-  commas, newest first. Without it each start makes its own, which is right for one process. `openssl rand -hex 32`
-  makes one. Keys are never printed.
+  BOWLINE_KEY (or --key-file) holds the keys that sign event ids: 32 bytes or more
+  each, in hex or base64, separated by commas, newest first. Without it each start
+  makes its own, which is right for one process. `openssl rand -hex 32` makes one.
+  Keys are never printed.
 
 Tokens:
-  BOWLINE_AUTH_TOKENS (or --auth-token-file) holds who may call, NAME=TOKEN each, on lines of their own or separated by
-  commas; lines that start with # are skipped. Sessions belong to the name, which may have several tokens while one is
-  replaced by another. Tokens have 16 characters or more (`openssl rand -hex 32` makes one) and are never printed.
+  BOWLINE_AUTH_TOKENS (or --auth-token-file) holds who may call, NAME=TOKEN each, on
+  lines of their own or separated by commas; lines that start with # are skipped.
+  Sessions belong to the name, which may have several tokens while one is replaced
+  by another. Tokens have 16 characters or more (`openssl rand -hex 32` makes one)
+  and are never printed.
 
 Probes and metrics:
-  GET /healthz answers 200 while the process lives; GET /readyz answers 503 while it drains or its child cannot start.
-  GET /metrics answers in the OpenMetrics format: at --admin, or without it to callers on this machine where the address is
+  GET /healthz answers 200 while the process lives; GET /readyz answers 503 while
+  it drains or its child cannot start. GET /metrics answers in the OpenMetrics
+  format: at --admin, or without it to callers on this machine where the address is
   a loopback one and there is no --trust-proxy.
 
 Signals:
-  SIGTERM, SIGINT  drain: new sessions are refused, running calls finish and clients fetch their results, for
-                   --drain-timeout at most; then exit 0. At once when nothing runs.
-  a second one     exits at once, with 143 (SIGTERM), 130 (SIGINT) or 129 (SIGHUP); the children are ended
-                   all the same.
-  SIGHUP           reads the files of tokens and TLS again. When stderr is a terminal it was closed: drains, as
-                   SIGTERM does.
+  SIGTERM, SIGINT  drain: new sessions are refused, running calls finish and
+                   clients fetch their results, for --drain-timeout at most;
+                   then exit 0. At once when nothing runs.
+  a second one     exits at once, with 143 (SIGTERM), 130 (SIGINT) or 129
+                   (SIGHUP); the children are ended all the same.
+  SIGHUP           reads the files of tokens and TLS again. When stderr is a
+                   terminal it was closed: drains, as SIGTERM does.
 
 Exit codes:
-  0  drained and stopped     1  failed: port in use, command not found, ...     2  wrong usage";
+  0  drained and stopped
+  1  failed: port in use, command not found, ...
+  2  wrong usage";

@@ -5,13 +5,13 @@ use crate::duration;
 use clap::ValueEnum;
 use std::time::Duration;
 
-/// Whether `initialize` starts a session.
+/// Whether there are sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
-    /// It does, as most servers expect.
+    /// There are, as most servers expect.
     #[default]
     Stateful,
-    /// It does not: every request stands alone.
+    /// There are none: every request stands alone.
     Stateless,
 }
 
