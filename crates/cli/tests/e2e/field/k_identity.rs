@@ -1,20 +1,25 @@
 //! K: the right answer to the right caller.
 
-use crate::common::{assert_error, serve};
+use crate::common::{assert_error, fixture, serve};
 use bowline_testkit::{Session, text_of};
 use serde_json::json;
 
 #[tokio::test]
 async fn k2_equal_ids_without_sessions_meet_nobody() {
-    let program = serve("--session-mode stateless").await;
+    let tokens = "ann=ann-0123456789abcdef,ben=ben-0123456789abcdef";
+    let stateless = fixture().with("--session-mode stateless").env("BOWLINE_AUTH_TOKENS", tokens);
+    let program = stateless.start().await;
     let calls = (0..40_u64).map(|n| {
         let nobody = Session::none(program.address());
         tokio::spawn(async move {
             let text = format!("caller {n}");
             let mut message = nobody.tool("echo", &json!({ "text": text }));
             message["id"] = json!(n / 2 % 10);
+            let caller =
+                ["Bearer ann-0123456789abcdef", "Bearer ben-0123456789abcdef"][usize::from(n % 2 == 0)];
             for _ in 0..3 {
-                let mut answer = nobody.post(&message).await;
+                let mut answer =
+                    nobody.send("POST", &[("Authorization", caller)], &message.to_string()).await;
                 assert_eq!(answer.status(), 200);
                 assert_eq!(text_of(&answer.response().await), text);
             }

@@ -1,8 +1,10 @@
 //! N: plain HTTP.
 
 use super::scripted;
-use crate::common::{OLDER, PRIMED, assert_error, assert_refused, assert_serves, exchange, ping, serve};
-use bowline_testkit::{Session, initialize};
+use crate::common::{
+    OLDER, PRIMED, assert_error, assert_refused, assert_serves, exchange, fixture, ping, serve,
+};
+use bowline_testkit::{Session, initialize, text_of};
 use serde_json::json;
 
 #[tokio::test]
@@ -153,7 +155,7 @@ async fn n6_hosts_and_origins_are_checked_where_it_helps_and_the_option_is_named
         }
     }
     // Where others may connect anyway, every name is taken.
-    let open = crate::common::fixture().listen("0.0.0.0:0".parse().unwrap()).start().await;
+    let open = fixture().listen("0.0.0.0:0".parse().unwrap()).start().await;
     let port = open.address().port();
     let session = Session::none(([127, 0, 0, 1], port).into());
     let answer = session.send("POST", &[("Host", "mcp.example.com")], &initialize(PRIMED).to_string()).await;
@@ -192,4 +194,42 @@ async fn n7_an_array_is_served_where_its_revision_has_them_and_refused_elsewhere
     let program = scripted(BATCHING).start().await;
     let session = program.client().await;
     assert_eq!(session.ask("x/any", json!({ "n": 1 })).await.json().await["result"], json!({ "n": 1 }));
+}
+
+const ANN: &str = "Bearer ann-0123456789abcdef";
+const ANN_LATER: &str = "Bearer ann-fedcba9876543210";
+const BEN: &str = "Bearer ben-0123456789abcdef";
+
+#[tokio::test]
+async fn n8_a_session_belongs_to_a_name_and_outlives_its_tokens() {
+    let tokens = [("ann", ANN), ("ann", ANN_LATER), ("ben", BEN)];
+    let tokens =
+        tokens.map(|(name, bearer)| format!("{name}={}", bearer.trim_start_matches("Bearer "))).join(",");
+    let program = fixture().with("--response sse").env("BOWLINE_AUTH_TOKENS", tokens).start().await;
+    let nobody = Session::none(program.address());
+    let hello = nobody.send("POST", &[("Authorization", ANN)], &initialize(PRIMED).to_string()).await;
+    let mut session = nobody.with_id(hello.header("mcp-session-id"));
+    session.revision = PRIMED.into();
+    let secret = session.tool("echo", &json!({ "text": "a secret" })).to_string();
+    let mut answer = session.send("POST", &[("Authorization", ANN)], &secret).await;
+    let cursor = answer.block().await.unwrap().id.unwrap();
+    answer.abort();
+    let poll = async |bearer| {
+        session.send("GET", &[("Authorization", bearer), ("Last-Event-ID", cursor.as_str())], "").await
+    };
+    // An expired token is refused and ends nothing; another one of the same name resumes.
+    assert_eq!(poll("Bearer expired-0123456789abcdef").await.status(), 401);
+    assert_eq!(text_of(&poll(ANN_LATER).await.response().await), "a secret");
+    // To somebody else there is no such session.
+    let unknown = session.with_id(Some("nobody"));
+    for (method, body) in [("POST", ping().to_string()), ("GET", String::new()), ("DELETE", String::new())] {
+        let headers = [("Authorization", BEN), ("Last-Event-ID", if method == "GET" { &cursor } else { "" })];
+        let mut foreign = session.send(method, &headers, &body).await;
+        let expected = unknown.send(method, &headers, &body).await.text().await;
+        assert_eq!((foreign.status(), foreign.text().await), (404, expected), "{method}");
+    }
+    assert_eq!(
+        session.send("POST", &[("Authorization", ANN_LATER)], &ping().to_string()).await.status(),
+        200
+    );
 }
