@@ -7,6 +7,8 @@ mod apt;
 mod browser;
 mod command;
 #[cfg(test)]
+mod contract;
+#[cfg(test)]
 mod field_cases;
 mod project;
 mod proxies;

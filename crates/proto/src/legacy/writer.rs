@@ -1,4 +1,4 @@
-//! The half of a stream that writes: SEMANTICS 5.2, 5.7; DESIGN 5.
+//! The half of a stream that writes: SEMANTICS 5.2, 5.7.
 
 use super::queue::{Admitted, Entry, Queue};
 use crate::jsonrpc::{ErrorObject, RequestId};
