@@ -1,21 +1,23 @@
-// Does in the MCP Inspector what a person would do: connects from its page straight to a server ("Direct": the requests are
-// the browser's own, from another origin), lists the tools, runs a slow one and watches its progress, disconnects.
+// Does in the MCP Inspector what a person would do: connects to a server, lists the tools, runs a slow one and watches its
+// progress, disconnects.
 //
-//   node inspect.mjs URL [--origin http://NAME] [--expect refused] [--screenshot FILE] [--ms N --progress N]
+//   node inspect.mjs URL [--inspector 1|2] [--origin http://NAME] [--expect refused] [--screenshot FILE] [--ms N --progress N]
 //
-// Without --origin the page is at http://localhost and a port; with it, at that name and port 80, which only the browser
-// resolves. BOWLINE_TEST_CHROMIUM names the browser. One JSON object a line says what was seen; the exit code is 0 only if
-// everything was.
+// v1.mjs and v2.mjs have what differs between its versions. --origin, for version 1, puts the page at that name and port 80,
+// which only the browser resolves; else it is at a port of this machine. BOWLINE_TEST_CHROMIUM names the browser. One JSON
+// object a line says what was seen; the exit code is 0 only if everything was.
 
 import { parseArgs } from "node:util";
 
 import { chromium } from "playwright-core";
 
-import { servePage } from "./page.mjs";
+import * as v1 from "./v1.mjs";
+import * as v2 from "./v2.mjs";
 
 const { positionals, values: options } = parseArgs({
   allowPositionals: true,
   options: {
+    inspector: { type: "string", default: "1" },
     origin: { type: "string" },
     expect: { type: "string", default: "connected" },
     screenshot: { type: "string" },
@@ -23,7 +25,8 @@ const { positionals, values: options } = parseArgs({
     progress: { type: "string", default: "8" },
   },
 });
-if (positionals.length !== 1 || !["connected", "refused"].includes(options.expect)) {
+const inspector = { 1: v1, 2: v2 }[options.inspector];
+if (positionals.length !== 1 || !inspector || !["connected", "refused"].includes(options.expect)) {
   console.error("usage: see the head of inspect.mjs");
   process.exit(2);
 }
@@ -74,47 +77,52 @@ function watch(page) {
   return requests;
 }
 
-async function connect(page, origin) {
-  const query = new URLSearchParams({ transport: "streamable-http", serverUrl: url });
-  await page.goto(`${origin}/?${query}`);
-  await page.getByRole("combobox", { name: "Connection Type" }).click();
-  await page.getByRole("option", { name: "Direct" }).click();
-  await page.getByRole("button", { name: "Connect", exact: true }).click();
+/**
+ * Runs in the page: notes when each text is in it for the first time. What looks from outside may come too late on a busy
+ * machine; here, the order is that in which things were shown.
+ */
+function noteFirst(texts) {
+  window.noted = {};
+  const look = () => {
+    for (const [name, text] of Object.entries(texts)) {
+      if (!(name in window.noted) && document.body.textContent.includes(text)) window.noted[name] = performance.now();
+    }
+  };
+  const what = { subtree: true, childList: true, characterData: true };
+  new MutationObserver(look).observe(document.body, what);
 }
 
+/** Runs the tool `slow`, and sees progress before the result. */
 async function callSlowTool(page) {
-  await page.getByRole("tab", { name: "Tools" }).click();
-  await page.getByRole("button", { name: "List Tools" }).click();
-  await page.getByText("slow", { exact: true }).first().click();
-  await page.getByRole("spinbutton", { name: "ms*" }).fill(options.ms);
-  await page.getByRole("spinbutton", { name: "progress", exact: true }).fill(options.progress);
+  await inspector.openTool(page, "slow");
   say("listed");
-  await page.getByRole("button", { name: "Run Tool" }).click();
-  const notifications = page.getByText("notifications/progress");
-  const result = page.getByText(`slow: ${options.ms} ms, ${options.progress} progress`);
-  await notifications.first().waitFor();
-  if (await result.first().isVisible()) throw new Error("the result was there before any progress was shown");
-  say("progress");
-  await page.getByText("Tool Result: Success").waitFor();
-  await result.first().waitFor();
-  say("result", { progress: await notifications.count() });
+  const outcome = `slow: ${options.ms} ms, ${options.progress} progress`;
+  await page.evaluate(noteFirst, { progress: "notifications/progress", result: outcome });
+  await inspector.runTool(page, { ms: options.ms, progress: options.progress });
+  await page.getByText(outcome).first().waitFor();
+  const first = await page.evaluate(() => window.noted);
+  const ahead = Math.round(first.result - first.progress);
+  if (!(ahead > 0)) throw new Error(`progress was not shown before the result: ${JSON.stringify(first)}`);
+  say("progress", { ahead });
+  say("result", { progress: await page.getByText("notifications/progress").count() });
 }
 
-const served = await servePage();
+const served = await inspector.serve(url);
 let browser;
 try {
   browser = await launch(served.port);
   const page = await browser.newPage({ viewport: { width: 1400, height: 1000 } });
   page.setDefaultTimeout(PATIENCE);
   const requests = watch(page);
-  const origin = options.origin ?? `http://localhost:${served.port}`;
+  const origin = options.origin ?? `http://${served.host}:${served.port}`;
   try {
-    await connect(page, origin);
+    await page.goto(`${origin}/?${served.query}`);
+    await inspector.connect(page);
     if (options.expect === "refused") {
       await page.getByText("Connection Error", { exact: false }).first().waitFor();
       say("refused");
     } else {
-      await page.getByText("Connected", { exact: true }).waitFor();
+      await inspector.connected(page);
       say("connected");
       await callSlowTool(page);
     }
@@ -123,10 +131,8 @@ try {
     console.error(`what the browser sent: ${JSON.stringify(requests)}`);
   }
   if (options.expect === "connected") {
-    const deleted = page.waitForResponse((response) => response.request().method() === "DELETE");
-    await page.getByRole("button", { name: "Disconnect" }).click();
-    const status = (await deleted).status();
-    say("disconnected", { status });
+    await inspector.disconnect(page);
+    say("disconnected");
   }
   say("done", { version: browser.version(), origin, requests });
 } catch (error) {
@@ -134,5 +140,5 @@ try {
   process.exitCode = 1;
 } finally {
   await browser?.close();
-  served.close();
+  await served.close();
 }

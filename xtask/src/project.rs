@@ -45,7 +45,7 @@ impl Project {
         self.root.join("tests/clients/node")
     }
 
-    /// The page of the MCP Inspector, and what drives a browser through it.
+    /// The MCP Inspector, and what drives a browser through it.
     pub(crate) fn inspector(&self) -> PathBuf {
         self.root.join("tests/inspector")
     }

@@ -188,6 +188,7 @@ fn with_clients<'a>(project: &Project, command: &'a mut Command) -> &'a mut Comm
         .env("BOWLINE_TEST_RMCP_CLIENT", project.rmcp_program())
         .env("BOWLINE_TEST_INSPECTOR_DIR", project.inspector())
         .env("BOWLINE_TEST_CHROMIUM", browser::program())
+        .env("BOWLINE_TEST_NODE_22", tools::node_of_conformance(project))
         .envs(proxies::ALL.map(|proxy| (proxy.variable, proxy.program(project))))
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn install_cargo_tools(project: &Project, tools: &[Tool]) -> Result<(
     Ok(())
 }
 
-/// The Node.js that the official conformance suite needs, which is newer than the one that the clients run on: it comes with the suite
+/// The Node.js that the official conformance suite and the MCP Inspector need, which is newer than the one that the clients run on: it comes with the suite
 /// on the machines that we test on, and is the one on PATH elsewhere.
 pub(crate) fn node_of_conformance(project: &Project) -> PathBuf {
     let modules = project.conformance().join("node_modules");

@@ -16,7 +16,8 @@ pub struct Http {
 }
 
 impl Http {
-    pub(crate) fn new(builder: EndpointBuilder) -> Self {
+    /// Serves what is not a [`Server`](crate::Server): any handler, by the endpoint that `builder` makes.
+    pub fn new(builder: EndpointBuilder) -> Self {
         Self { builder, listener: ListenerOptions::default(), drain: Duration::from_secs(30) }
     }
 

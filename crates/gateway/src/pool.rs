@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply, Request};
 use bowline_server::Call;
+use bowline_server::bridge::Subject;
 use futures_util::future::select_all;
 use tokio::time::sleep;
 
 use crate::common::Common;
 use crate::restart::Keeper;
-use crate::route::{Hearers, Subject};
+use crate::route::Hearers;
 use crate::session::abandoned;
 use crate::shared::{own_hello, progress};
 use crate::tokens::with_token;

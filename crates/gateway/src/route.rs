@@ -1,55 +1,6 @@
-//! Where a message of a process goes (SEMANTICS 6, "In front of a stdio server"). Pure.
+//! Who hears what a shared process says (SEMANTICS 6, "In front of a stdio server"). Pure.
 
-/// What a notification of a server is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
-    /// The progress of the call that has its token.
-    Progress,
-    /// A request of the server's own that it gives up.
-    Cancelled,
-    /// A log message.
-    Log,
-    /// A list that changed.
-    List,
-    /// A resource that changed.
-    Resource,
-    /// Anything else.
-    Other,
-}
-
-impl Subject {
-    pub(crate) fn of(method: &str) -> Self {
-        match method {
-            "notifications/progress" => Self::Progress,
-            "notifications/cancelled" => Self::Cancelled,
-            "notifications/message" => Self::Log,
-            "notifications/tools/list_changed"
-            | "notifications/prompts/list_changed"
-            | "notifications/resources/list_changed" => Self::List,
-            "notifications/resources/updated" => Self::Resource,
-            _ => Self::Other,
-        }
-    }
-}
-
-/// Where a message goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// The stream of the newest running call.
-    Newest,
-    /// The session's standalone stream.
-    Standalone,
-}
-
-/// Where a log message or a request of the server goes, which names no request of the client: to the only running call; else
-/// to the standalone stream if it is read; else to the newest call; else to the standalone stream, which keeps it.
-pub(crate) const fn place(running: usize, reads_standalone: bool) -> Place {
-    match (running, reads_standalone) {
-        (1, _) => Place::Newest,
-        (0, _) | (_, true) => Place::Standalone,
-        _ => Place::Newest,
-    }
-}
+use bowline_server::bridge::Subject;
 
 /// Who of the clients of a shared process hears a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,22 +29,6 @@ impl Hearers {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn logs_and_requests_go_where_somebody_looks() {
-        for (running, reads, expected) in [
-            (0, false, Place::Standalone),
-            (0, true, Place::Standalone),
-            (1, false, Place::Newest),
-            (1, true, Place::Newest),
-            (2, false, Place::Newest),
-            (2, true, Place::Standalone),
-            (64, false, Place::Newest),
-            (64, true, Place::Standalone),
-        ] {
-            assert_eq!(place(running, reads), expected, "{running} running, standalone read: {reads}");
-        }
-    }
 
     #[test]
     fn a_shared_process_speaks_only_to_whom_it_may() {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply, Request};
 use bowline_proto::projection::project_request;
 use bowline_proto::revision::Revision;
+use bowline_server::bridge::{On, Subject};
 use bowline_server::{Call, Peer};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::common::Common;
 use crate::restart::Keeper;
-use crate::route::{Place, Subject, place};
-use crate::upstream::{Audience, On, Outcome, Question, Upstream};
+use crate::upstream::{Audience, Outcome, Question, Upstream};
 
 /// One client and its process.
 pub(crate) struct Session {
@@ -141,10 +141,7 @@ impl Audience for Session {
                     call.notify(notification);
                 }
             }
-            Subject::Log => match self.place(upstream) {
-                On::Call(call) => drop(call.notify(notification)),
-                On::Standalone(peer) => peer.notify(notification),
-            },
+            Subject::Log => self.place(upstream).notify(notification),
             Subject::List | Subject::Resource | Subject::Other | Subject::Cancelled => {
                 self.peer.notify(notification);
             }
@@ -153,11 +150,7 @@ impl Audience for Session {
 
     fn question(&self, upstream: &Upstream, request: &Request) -> Result<Question, ErrorObject> {
         let on = self.place(upstream);
-        let ask = match &on {
-            On::Call(call) => call.ask(&request.method, request.params.clone()),
-            On::Standalone(peer) => peer.ask(&request.method, request.params.clone()),
-        };
-        Ok(Question { ask, on })
+        Ok(Question { ask: on.ask(request), on })
     }
 
     fn tell(&self, notification: &Notification) {
@@ -168,9 +161,6 @@ impl Audience for Session {
 impl Session {
     fn place(&self, upstream: &Upstream) -> On {
         let (running, newest) = upstream.running();
-        match (place(running, self.peer.reads_standalone()), newest) {
-            (Place::Newest, Some(call)) => On::Call(call),
-            _ => On::Standalone(self.peer.clone()),
-        }
+        On::choose(running, newest, &self.peer)
     }
 }

@@ -7,12 +7,13 @@ use std::sync::{Arc, Weak};
 
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply, Request, code};
 use bowline_proto::revision::Revision;
+use bowline_server::bridge::Subject;
 use bowline_server::{Call, Peer};
 use parking_lot::Mutex;
 
 use crate::common::Common;
 use crate::restart::Keeper;
-use crate::route::{Hearers, Subject};
+use crate::route::Hearers;
 use crate::session::abandoned;
 use crate::tokens::with_token;
 use crate::upstream::{Audience, Outcome, Question, Upstream};

@@ -8,6 +8,7 @@
 mod ask;
 mod auth;
 mod body;
+pub mod bridge;
 mod call;
 mod clients;
 mod config;

@@ -1,4 +1,4 @@
-//! The page of the MCP Inspector in a headless browser, driven by `tests/inspector/inspect.mjs`.
+//! The MCP Inspector in a headless browser, driven by `tests/inspector/inspect.mjs`.
 
 use crate::{ClientRun, clients::variable, repository};
 use std::{
@@ -11,6 +11,7 @@ use tokio::process::Command;
 /// How the page is opened, and what is done in it.
 #[derive(Clone, Debug)]
 pub struct Inspector {
+    version: &'static str,
     origin: Option<String>,
     refused: bool,
     picture: PathBuf,
@@ -24,11 +25,17 @@ impl Inspector {
         Self { origin: Some(origin.to_owned()), ..Self::local() }
     }
 
+    /// Version 2, whose page has a server of its own that does the talking.
+    #[must_use]
+    pub fn version_2() -> Self {
+        Self { version: "2", ..Self::local() }
+    }
+
     /// The page is on a port of localhost.
     #[must_use]
     pub fn local() -> Self {
         let (refused, picture, call) = (false, pictures().join("inspector.png"), (Duration::from_secs(4), 8));
-        Self { origin: None, refused, picture, call }
+        Self { version: "1", origin: None, refused, picture, call }
     }
 
     /// It must not get a connection.
@@ -59,10 +66,12 @@ impl Inspector {
         command
             .arg(PathBuf::from(variable("BOWLINE_TEST_INSPECTOR_DIR")).join("inspect.mjs"))
             .arg(url)
+            .args(["--inspector", self.version])
             .arg("--screenshot")
             .arg(&self.picture)
             .args(["--ms", &self.call.0.as_millis().to_string(), "--progress", &self.call.1.to_string()])
             .env("BOWLINE_TEST_CHROMIUM", variable("BOWLINE_TEST_CHROMIUM"))
+            .env("BOWLINE_TEST_NODE_22", variable("BOWLINE_TEST_NODE_22"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -1,4 +1,4 @@
-//! The page of the MCP Inspector in a real browser, connected straight to us from another origin.
+//! The MCP Inspector in a real browser: version 1 connected straight to us from another origin, version 2 through its own server.
 
 use crate::common::fixture;
 use bowline_testkit::{Inspector, PATIENCE, eventually};
@@ -25,6 +25,8 @@ async fn works_from_an_origin_that_is_allowed() {
     let run = inspector.run(program.url()).await;
     assert_eq!(run.steps(), ["connected", "listed", "progress", "result", "disconnected", "done"]);
     assert_eq!(run.run.step("result")["progress"], 8, "each one, once");
+    let ahead = run.run.step("progress")["ahead"].as_u64().unwrap();
+    assert!(ahead > 1000, "the first was shown {ahead} ms before the result, of 3500");
     let requests = methods(run.run.step("done"));
     let polls = requests
         .iter()
@@ -47,6 +49,17 @@ async fn works_from_a_page_of_this_machine_without_any_option() {
     assert_eq!(run.steps(), ["connected", "listed", "progress", "result", "disconnected", "done"]);
     assert_eq!(run.run.step("result")["progress"], 4);
     assert!(methods(run.run.step("done")).contains(&("DELETE".into(), 204, false)));
+}
+
+/// Here the requests are not the browser's, and the session is left to its time to live.
+#[tokio::test]
+async fn version_2_connects_lists_calls_and_sees_progress() {
+    let program = fixture().with("--json-hold 50ms --max-connection 1s --retry 300ms").start().await;
+    let run = Inspector::version_2().screenshot("inspector-2.png").run(program.url()).await;
+    assert_eq!(run.steps(), ["connected", "listed", "progress", "result", "disconnected", "done"]);
+    assert_eq!(run.run.step("result")["progress"], 8, "each one, once");
+    let ran = program.received().iter().filter(|message| message["method"] == "tools/call").count();
+    assert_eq!(ran, 1, "polled for, not called again");
 }
 
 /// The page may not read why, so the log says it.

@@ -5,26 +5,24 @@ mod questions;
 mod reading;
 mod silence;
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply, Request, RequestId};
+use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply, Request};
 use bowline_server::Call;
+use bowline_server::bridge::{Calls, Questions, Subject, cancelled};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
 use self::fit::Fit;
-use self::questions::Open;
-pub(crate) use self::questions::{On, Question};
+pub(crate) use self::questions::Question;
 use self::silence::Silence;
 use crate::child::{Child, Exit, SendError, SpawnError};
 use crate::common::Common;
 use crate::line::one_line;
-use crate::route::Subject;
 
 /// Who is on the other side of a process: one client, or all of them.
 pub(crate) trait Audience: Send + Sync + 'static {
@@ -55,20 +53,11 @@ pub(crate) enum Outcome {
     Failed(ErrorObject),
 }
 
-/// A request that waits for its response.
-struct Pending {
-    call: Option<Call>,
-    /// The client's progress token, in the form of [`token_key`].
-    token: Option<String>,
-    outcome: oneshot::Sender<Outcome>,
-}
-
 #[derive(Default)]
 struct Table {
     /// The process ended: nothing may be added.
     over: bool,
-    /// Ordered by id, which is the order of their arrival.
-    pending: BTreeMap<u64, Pending>,
+    pending: Calls<oneshot::Sender<Outcome>>,
 }
 
 /// A running process.
@@ -78,7 +67,7 @@ pub(crate) struct Upstream {
     common: Arc<Common>,
     audience: Weak<dyn Audience>,
     table: Mutex<Table>,
-    questions: Mutex<HashMap<RequestId, Open>>,
+    questions: Arc<Questions>,
     /// Whether `notifications/initialized` went out.
     initialized: Mutex<bool>,
     end: watch::Sender<Option<Exit>>,
@@ -107,7 +96,7 @@ impl Upstream {
             common: common.clone(),
             audience,
             table: Mutex::default(),
-            questions: Mutex::default(),
+            questions: Arc::default(),
             initialized: Mutex::new(false),
             end: watch::Sender::new(None),
             hangs: AtomicBool::new(false),
@@ -206,12 +195,11 @@ impl Upstream {
                     ),
                 ));
             }
-            let token = call.and_then(Call::progress_token).map(token_key);
             if table.pending.is_empty() {
                 // Who has nothing to do is silent for good reason.
                 self.silence.lock().heard(Instant::now());
             }
-            table.pending.insert(id, Pending { call: call.cloned(), token, outcome });
+            table.pending.insert(id, call, outcome);
         }
         let waiting = Waiting { upstream: self, id, cancels: method != "initialize" };
         let message = Request { id: id.into(), method: method.into(), params }.to_bytes();
@@ -271,33 +259,26 @@ impl Upstream {
 
     /// How many calls of clients run, and the newest of them.
     pub(crate) fn running(&self) -> (usize, Option<Call>) {
-        let table = self.table.lock();
-        let mut calls = table.pending.values().rev().filter_map(|pending| pending.call.as_ref());
-        let newest = calls.next().cloned();
-        (usize::from(newest.is_some()) + calls.count(), newest)
+        self.table.lock().pending.running()
     }
 
-    /// The running call with that progress token; the newest, should a client have used it twice.
+    /// The running call with that progress token.
     pub(crate) fn call_with_token(&self, token: &Raw) -> Option<Call> {
-        let key = token_key(token);
-        let table = self.table.lock();
-        let found = table.pending.values().rev().find(|pending| pending.token.as_ref() == Some(&key));
-        found.and_then(|pending| pending.call.clone())
+        self.table.lock().pending.with_token(token)
     }
 
     /// The running call that was sent under that id.
     pub(crate) fn call_of(&self, id: u64) -> Option<Call> {
-        self.table.lock().pending.get(&id).and_then(|pending| pending.call.clone())
+        self.table.lock().pending.call(id)
     }
 
-    fn take(&self, id: u64) -> Option<Pending> {
-        self.table.lock().pending.remove(&id)
+    fn take(&self, id: u64) -> Option<oneshot::Sender<Outcome>> {
+        self.table.lock().pending.remove(id)
     }
 
     /// The only request that is running, if it is the only one.
-    fn take_only(&self) -> Option<Pending> {
-        let mut table = self.table.lock();
-        if table.pending.len() == 1 { table.pending.pop_first().map(|(_, pending)| pending) } else { None }
+    fn take_only(&self) -> Option<oneshot::Sender<Outcome>> {
+        self.table.lock().pending.remove_only()
     }
 }
 
@@ -317,34 +298,10 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let known = self.upstream.table.lock().pending.remove(&self.id).is_some();
+        let known = self.upstream.take(self.id).is_some();
         if known && self.cancels {
             let reason = Raw::from_value("the client does not wait for it any more").ok();
             self.upstream.notify(cancelled(&self.id.into(), reason));
         }
-    }
-}
-
-fn cancelled(id: &RequestId, reason: Option<Raw>) -> Notification {
-    let reason = reason.map(|reason| format!(r#","reason":{}"#, reason.as_str())).unwrap_or_default();
-    let params = format!(r#"{{"requestId":{}{reason}}}"#, id.to_json());
-    Notification::new("notifications/cancelled", Some(Raw::from_trusted(params.into())))
-}
-
-/// A progress token in a form that is equal where the tokens are: a server may write a string with other escapes.
-pub(crate) fn token_key(token: &Raw) -> String {
-    token.string().map_or_else(|| token.as_str().to_owned(), |text| format!("\"{text}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_are_equal_where_their_values_are() {
-        let key = |text: &str| token_key(&Raw::parse(text.to_owned()).unwrap());
-        assert_eq!(key(r#""a""#), key(r#""\u0061""#));
-        assert_ne!(key("1"), key(r#""1""#));
-        assert_ne!(key("1"), key("-1"));
     }
 }

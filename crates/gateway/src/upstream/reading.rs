@@ -4,18 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bowline_proto::jsonrpc::{
-    Body, ErrorObject, Message, Notification, Raw, Reply, Request, Response, parse,
-};
+use bowline_proto::jsonrpc::{Body, ErrorObject, Message, Notification, Reply, Request, Response, parse};
+use bowline_server::bridge::Subject;
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
-use super::{Outcome, Upstream, cancelled};
+use super::{Outcome, Upstream};
 use crate::child::{Exit, ExitReason, Lines, Received};
 use crate::common::Alive;
 use crate::line::{Broken, broken_response, our_id};
-use crate::route::Subject;
 
 /// At most one warning about lines that are no messages in this time.
 const WARN_EVERY: Duration = Duration::from_secs(10);
@@ -63,7 +61,7 @@ impl Upstream {
             };
             self.silence.lock().heard(Instant::now());
             match received {
-                Received::Line(line) => self.line(line, &mut noise).await,
+                Received::Line(line) => self.line(&line, &mut noise),
                 Received::TooLong => self.too_long(),
                 Received::Exit(exit) => break exit,
             }
@@ -91,7 +89,7 @@ impl Upstream {
                 return received;
             }
             // Who starts has its own limit; who waits for an answer of the client may be silent.
-            let excused = !*self.initialized.lock() || !self.questions.lock().is_empty();
+            let excused = !*self.initialized.lock() || !self.questions.is_empty();
             if excused || self.table.lock().pending.is_empty() {
                 probed = false;
             } else if !probed {
@@ -113,18 +111,18 @@ impl Upstream {
         }
     }
 
-    async fn line(self: &Arc<Self>, line: Bytes, noise: &mut Noise) {
+    fn line(self: &Arc<Self>, line: &Bytes, noise: &mut Noise) {
         match parse(line.clone()) {
-            Ok(Body::Single(message)) => self.message(message).await,
+            Ok(Body::Single(message)) => self.message(message),
             Ok(Body::Batch(members)) => {
                 for member in members {
                     match member {
-                        Ok(message) => self.message(message).await,
+                        Ok(message) => self.message(message),
                         Err(_) => self.noise(noise),
                     }
                 }
             }
-            Err(_) => match broken_response(&line) {
+            Err(_) => match broken_response(line) {
                 Some(broken) => self.broken(broken),
                 None => self.noise(noise),
             },
@@ -147,15 +145,15 @@ impl Upstream {
             Broken::NoId(error) => (self.take_only(), Outcome::Answered(Reply::Error(error))),
         };
         if let Some(pending) = pending {
-            let _ = pending.outcome.send(outcome);
+            let _ = pending.send(outcome);
         }
     }
 
-    async fn message(self: &Arc<Self>, message: Message) {
+    fn message(self: &Arc<Self>, message: Message) {
         match message {
             Message::Response(response) => self.response(response),
             Message::Notification(notification) => self.notification(&notification),
-            Message::Request(request) => self.question(request).await,
+            Message::Request(request) => self.question(&request),
         }
     }
 
@@ -163,7 +161,7 @@ impl Upstream {
         let Response { id, reply } = response;
         let ours = our_id(&id);
         match ours.and_then(|id| self.take(id)) {
-            Some(pending) => drop(pending.outcome.send(Outcome::Answered(reply))),
+            Some(pending) => drop(pending.send(Outcome::Answered(reply))),
             None if ours == Some(self.probe.load(Ordering::Relaxed)) => {}
             None => {
                 self.common.counters.late.up();
@@ -178,7 +176,7 @@ impl Upstream {
 
     fn notification(&self, notification: &Notification) {
         match Subject::of(&notification.method) {
-            Subject::Cancelled => self.question_cancelled(notification),
+            Subject::Cancelled => self.questions.cancel(notification),
             subject => {
                 if let Some(audience) = self.audience.upgrade() {
                     audience.hear(self, subject, notification);
@@ -210,7 +208,7 @@ impl Upstream {
                     "too_large",
                     format!("{} answered with more than {limit} bytes, the limit for one message", self.name),
                 );
-                let _ = pending.outcome.send(Outcome::Failed(error));
+                let _ = pending.send(Outcome::Failed(error));
             }
             None => tracing::warn!(
                 target: "bowline::gateway",
@@ -226,7 +224,7 @@ impl Upstream {
         let pending = {
             let mut table = self.table.lock();
             table.over = true;
-            std::mem::take(&mut table.pending)
+            table.pending.drain()
         };
         // Whatever it did when it was ended, what it did before is what matters.
         let how = if self.hangs.load(Ordering::Relaxed) {
@@ -234,13 +232,9 @@ impl Upstream {
         } else {
             exit.reason.for_clients()
         };
-        for (_, open) in self.questions.lock().drain() {
-            open.task.abort();
-            let reason = Raw::from_value(&format!("{} {how}", self.name)).ok();
-            open.on.notify(&cancelled(&open.seen_as, reason));
-        }
-        for (_, pending) in pending {
-            let _ = pending.outcome.send(Outcome::Lost(how.clone()));
+        self.questions.close(&format!("{} {how}", self.name));
+        for pending in pending {
+            let _ = pending.send(Outcome::Lost(how.clone()));
         }
         self.end.send_replace(Some(exit.clone()));
     }
