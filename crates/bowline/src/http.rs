@@ -1,7 +1,7 @@
 //! Serving over Streamable HTTP.
 
 use bowline_proto::http::{AllowedHosts, AllowedOrigins, SessionMode, StaleSession};
-use bowline_server::{Endpoint, EndpointBuilder, ListenerOptions, Options};
+use bowline_server::{Authenticator, Endpoint, EndpointBuilder, ListenerOptions, Options};
 use bowline_store::Store;
 use std::{io, sync::Arc, time::Duration};
 use tokio::net::{TcpListener, ToSocketAddrs};
@@ -66,6 +66,18 @@ impl Http {
     /// default is `true`, the safe side.
     pub fn loopback(mut self, loopback: bool) -> Self {
         self.builder = self.builder.loopback(loopback);
+        self
+    }
+
+    /// Whether whoever connects is a proxy of ours: see [`EndpointBuilder::trust_proxy`]. Default `false`.
+    pub fn trust_proxy(mut self, trust_proxy: bool) -> Self {
+        self.builder = self.builder.trust_proxy(trust_proxy);
+        self
+    }
+
+    /// Who may call: see [`EndpointBuilder::authenticator`]. Default: anybody.
+    pub fn authenticator(mut self, authenticator: Arc<dyn Authenticator>) -> Self {
+        self.builder = self.builder.authenticator(authenticator);
         self
     }
 

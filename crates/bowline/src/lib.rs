@@ -56,7 +56,8 @@ pub use bowline_proto::{
     revision::Revision,
 };
 pub use bowline_server::{
-    CancelReason, Endpoint, EndpointBuilder, ListenerOptions, Options, Peer, RawHandler, ResponseMode,
+    Authenticator, CancelReason, Denied, Endpoint, EndpointBuilder, ListenerOptions, Options, Peer, Principal, RawHandler,
+    ResponseMode, StaticTokens, TokensError,
 };
 pub use bowline_store::{MemoryStore, Store};
 
