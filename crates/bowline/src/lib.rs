@@ -56,8 +56,8 @@ pub use bowline_proto::{
     revision::Revision,
 };
 pub use bowline_server::{
-    Authenticator, CancelReason, Denied, Endpoint, EndpointBuilder, ListenerOptions, Options, Peer, Principal, RawHandler,
-    ResponseMode, StaticTokens, TokensError,
+    Authenticator, CancelReason, Denied, Endpoint, EndpointBuilder, ListenerOptions, Options, Peer,
+    Principal, RawHandler, ResponseMode, StaticTokens, TokensError,
 };
 pub use bowline_store::{MemoryStore, Store};
 
