@@ -17,8 +17,7 @@ use crate::restart::Keeper;
 use crate::route::Hearers;
 use crate::session::abandoned;
 use crate::shared::{own_hello, progress};
-use crate::tokens::with_token;
-use crate::upstream::{Audience, Outcome, Question, Upstream};
+use crate::upstream::{Audience, Question, Upstream};
 
 /// Processes that are all alike.
 pub(crate) struct Pool {
@@ -99,23 +98,13 @@ impl Pool {
 
     async fn answer(&self, call: &Call) -> Reply {
         self.start();
-        let (method, params) = (call.method(), call.params());
         loop {
             let (keeper, upstream) = match self.least_busy().await {
                 Ok(found) => found,
                 Err(error) => return error.into(),
             };
-            upstream.initialized(None);
-            let id = upstream.next_id();
-            let sent = match with_token(params, id) {
-                Ok(params) => params,
-                Err(error) => return error.into(),
-            };
-            match upstream.request(id, Some(call), method, sent).await {
-                Outcome::Answered(reply) => return reply,
-                Outcome::Lost(how) => return self.common.lost(method, &how).into(),
-                Outcome::Failed(error) => return error.into(),
-                Outcome::NotSent => keeper.past(&upstream).await,
+            if let Some(reply) = keeper.ask_shared(&upstream, call).await {
+                return reply;
             }
         }
     }

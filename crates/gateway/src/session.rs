@@ -11,7 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::common::Common;
 use crate::restart::Keeper;
-use crate::upstream::{Audience, Outcome, Question, Upstream};
+use crate::upstream::{Audience, Question, Upstream};
 
 /// One client and its process.
 pub(crate) struct Session {
@@ -101,14 +101,10 @@ impl Session {
             if method != "ping" {
                 self.say_initialized(&upstream);
             }
-            match upstream.request(upstream.next_id(), Some(call), method, params.cloned()).await {
-                Outcome::Answered(reply) => {
-                    self.keeper.note(method, params, &reply);
-                    return reply;
-                }
-                Outcome::Lost(how) => return self.common.lost(method, &how).into(),
-                Outcome::Failed(error) => return error.into(),
-                Outcome::NotSent => self.keeper.past(&upstream).await,
+            let asked = self.keeper.ask(&upstream, call, upstream.next_id(), params.cloned());
+            if let Some(reply) = asked.await {
+                self.keeper.note(method, params, &reply);
+                return reply;
             }
         }
     }

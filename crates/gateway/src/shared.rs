@@ -15,8 +15,7 @@ use crate::common::Common;
 use crate::restart::Keeper;
 use crate::route::Hearers;
 use crate::session::abandoned;
-use crate::tokens::with_token;
-use crate::upstream::{Audience, Outcome, Question, Upstream};
+use crate::upstream::{Audience, Question, Upstream};
 
 /// The most subscriptions of one session.
 const MAX_SUBSCRIPTIONS: usize = 1_000;
@@ -164,26 +163,14 @@ impl Shared {
 
     async fn answer(&self, call: &Call) -> Reply {
         self.start();
-        let (method, params) = (call.method(), call.params());
         loop {
             let upstream = match self.keeper.upstream().await {
                 Ok(upstream) => upstream,
                 Err(error) => return error.into(),
             };
-            upstream.initialized(None);
-            let id = upstream.next_id();
-            let sent = match with_token(params, id) {
-                Ok(params) => params,
-                Err(error) => return error.into(),
-            };
-            match upstream.request(id, Some(call), method, sent).await {
-                Outcome::Answered(reply) => {
-                    self.keeper.note(method, params, &reply);
-                    return reply;
-                }
-                Outcome::Lost(how) => return self.common.lost(method, &how).into(),
-                Outcome::Failed(error) => return error.into(),
-                Outcome::NotSent => self.keeper.past(&upstream).await,
+            if let Some(reply) = self.keeper.ask_shared(&upstream, call).await {
+                self.keeper.note(call.method(), call.params(), &reply);
+                return reply;
             }
         }
     }

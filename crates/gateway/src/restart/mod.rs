@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bowline_proto::jsonrpc::{ErrorObject, Raw, Reply};
+use bowline_server::Call;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep, timeout};
@@ -16,6 +17,7 @@ use crate::child::{Backoff, Exit};
 use crate::common::Common;
 use crate::gate::jitter;
 use crate::lists::Seen;
+use crate::tokens::with_token;
 use crate::upstream::{Audience, Outcome, Upstream};
 
 /// Where the process is.
@@ -114,6 +116,36 @@ impl Keeper {
         match &*self.phase.borrow() {
             Phase::Up(upstream) => Some(upstream.clone()),
             _ => None,
+        }
+    }
+
+    /// Has `upstream`, which is or was this keeper's process, work on a call under `id`. `None` when nothing was sent: then it is known that
+    /// it does not serve any more, and another one can be asked.
+    pub(crate) async fn ask(
+        &self,
+        upstream: &Arc<Upstream>,
+        call: &Call,
+        id: u64,
+        params: Option<Raw>,
+    ) -> Option<Reply> {
+        match upstream.request(id, Some(call), call.method(), params).await {
+            Outcome::Answered(reply) => Some(reply),
+            Outcome::Lost(how) => Some(self.common.lost(call.method(), &how).into()),
+            Outcome::Failed(error) => Some(error.into()),
+            Outcome::NotSent => {
+                self.past(upstream).await;
+                None
+            }
+        }
+    }
+
+    /// The same for a process that several clients share: the call's progress token is replaced by an id of our own.
+    pub(crate) async fn ask_shared(&self, upstream: &Arc<Upstream>, call: &Call) -> Option<Reply> {
+        upstream.initialized(None);
+        let id = upstream.next_id();
+        match with_token(call.params(), id) {
+            Ok(params) => self.ask(upstream, call, id, params).await,
+            Err(error) => Some(error.into()),
         }
     }
 
