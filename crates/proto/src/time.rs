@@ -1,5 +1,7 @@
 //! Points in time, as arguments.
 
+use std::time::Duration;
+
 /// A point in time: milliseconds since an origin that the caller chooses and keeps (the start of its process, say). Only
 /// differences mean anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,6 +19,12 @@ impl Millis {
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
+}
+
+/// A duration in whole milliseconds; the most that there are where it does not fit.
+#[must_use]
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

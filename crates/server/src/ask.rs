@@ -48,7 +48,7 @@ impl Ask {
         method: &str,
         params: Option<Raw>,
     ) -> Self {
-        let (id, receiver) = session.open_ask(stream);
+        let (id, receiver) = session.open_ask(core, stream);
         let waiting = Waiting { session: session.clone(), id: id.clone() };
         let id = RequestId::String(id);
         let request = project_request(session.revision, method, params).map(|params| Request {

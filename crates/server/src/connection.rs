@@ -8,6 +8,7 @@ use crate::{
     random,
     session::{InUse, Session},
 };
+use bowline_proto::time::millis;
 use bowline_proto::{
     cursor::{Cursor, CursorKind, CursorRequest, IdText, StreamId},
     jsonrpc::{ErrorObject, RequestId},
@@ -90,7 +91,6 @@ impl Connection {
         let wakeups = log.subscribe(target.stream);
         let attachment = log.attach(target.stream).await?;
         let now = core.now();
-        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let standalone = target.kind == StreamKind::Standalone;
         let config = ReaderConfig {
             ids,
@@ -319,7 +319,7 @@ impl Connection {
         self.cursor.offset = position.offset;
         self.cursor.poll = position.poll;
         self.id.clear();
-        self.session.cursors.mint(&self.cursor, &mut self.id);
+        self.session.cursors(&self.core).mint(&self.cursor, &mut self.id);
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     seldom::Seldom,
     sessions::Sessions,
 };
+use bowline_proto::time::millis;
 use bowline_proto::{
     cursor::{Keyring, StreamId},
     http::{Policy, SessionMode},
@@ -94,7 +95,7 @@ impl Core {
 
     /// Milliseconds since this endpoint was made.
     pub(crate) fn now(&self) -> Millis {
-        Millis(u64::try_from(Instant::now().duration_since(self.origin).as_millis()).unwrap_or(u64::MAX))
+        Millis(millis(Instant::now().duration_since(self.origin)))
     }
 
     /// The moment of `at` on tokio's clock.

@@ -50,7 +50,7 @@ pub(crate) async fn answer(
     let scope = Scope { session: get.session, principal };
     let codec = session
         .as_ref()
-        .map_or_else(|| CursorCodec::new(&core.keyring, scope), |session| session.cursors.clone());
+        .map_or_else(|| CursorCodec::new(&core.keyring, scope), |session| session.cursors(core).clone());
     let decoded = match last_event_id {
         LastEventId::Text(text) => codec.decode(text),
         LastEventId::Malformed => Err(CursorError::Malformed),
@@ -184,7 +184,7 @@ async fn resume_stream(
         Err(_) => Ok(events(
             core,
             error_event(
-                &session.cursors,
+                session.cursors(core),
                 Some(cursor),
                 request_id.as_ref(),
                 ErrorObject::outcome_unknown(

@@ -4,9 +4,10 @@
 //! ids never appear, nor does any other text of a client.
 
 use crate::{CancelReason, call::CallState, core::Core, random, remote};
+use bowline_proto::time::millis;
 use bowline_proto::{cursor::StreamId, http::MCP_SESSION_ID, jsonrpc::Reply};
 use http::{Response, request::Parts};
-use std::{fmt, net::IpAddr, time::Duration};
+use std::{fmt, net::IpAddr};
 use tokio::time::Instant;
 
 /// An id in a log.
@@ -96,10 +97,6 @@ pub(crate) fn cancelled(call: &CallState, reason: CancelReason) {
 
 fn id(call: &CallState) -> Short {
     Short::of(call.id().to_json().as_bytes())
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A method that the specification names. Any other is a client's own text.

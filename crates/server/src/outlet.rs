@@ -1,6 +1,7 @@
 //! The writing end of one stream: a pure [`Writer`] with a store behind it.
 
 use crate::{core::Core, log::Short, session::Session};
+use bowline_proto::time::millis;
 use bowline_proto::{
     cursor::StreamId,
     jsonrpc::RequestId,
@@ -401,7 +402,7 @@ impl Drop for Outlet {
         let waits =
             self.kind == StreamKind::Call && !self.fetched.load(Ordering::Relaxed) && !self.is_unstored();
         let expires = waits.then(|| {
-            let ttl = u64::try_from(self.core.options.sealed_ttl.as_millis()).unwrap_or(u64::MAX);
+            let ttl = millis(self.core.options.sealed_ttl);
             self.core.now().after(ttl)
         });
         self.core.running.remove(self.stream, expires, &self.ended);

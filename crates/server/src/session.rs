@@ -4,6 +4,7 @@ use crate::{
     CancelReason, Metrics, call::CallState, clients::SessionPlace, core::Core, outlet::Outlet,
     results::Results,
 };
+use bowline_proto::time::millis;
 use bowline_proto::{
     cursor::{CursorCodec, RequestToken, RequestTokenCodec, Scope, StreamId},
     jsonrpc::{Raw, Reply, RequestId},
@@ -42,8 +43,9 @@ pub(crate) struct Session {
     pub(crate) stateless: bool,
     /// Whether streams can be resumed: always in a session, where the endpoint says so without one.
     pub(crate) resumable: bool,
-    pub(crate) cursors: CursorCodec,
-    tokens: RequestTokenCodec,
+    /// Derived when they are first needed: most sessions and nearly all bindings never sign anything.
+    cursors: OnceLock<CursorCodec>,
+    tokens: OnceLock<RequestTokenCodec>,
     record: RwLock<(Version, Arc<SessionRecord>)>,
     /// Locked after the record or alone.
     unstored: Mutex<Unstored>,
@@ -78,9 +80,7 @@ impl Drop for Session {
 impl Session {
     /// A session that will be, or is, in the store.
     pub(crate) fn new(core: &Core, id: &str, version: Version, record: SessionRecord) -> Self {
-        let principal = record.principal.clone();
-        let scope = Scope { session: Some(id), principal: principal.as_deref() };
-        Self::scoped(core, scope, id.into(), version, record)
+        Self::made(core, id.into(), version, record)
     }
 
     /// What one request is bound to in the session mode `stateless`: a client that says nothing of itself. It is in no table
@@ -95,8 +95,7 @@ impl Session {
             subscriptions: BTreeSet::new(),
             standalone: StreamId::from_bytes([0; 16]),
         };
-        let scope = Scope { session: None, principal };
-        let mut session = Self::scoped(core, scope, Box::default(), Version(0), record);
+        let mut session = Self::made(core, Box::default(), Version(0), record);
         session.stateless = true;
         session.resumable = core.resumes_without_sessions();
         core.metrics.bindings.up();
@@ -110,11 +109,11 @@ impl Session {
         self
     }
 
-    fn scoped(core: &Core, scope: Scope<'_>, id: Box<str>, version: Version, record: SessionRecord) -> Self {
+    fn made(core: &Core, id: Box<str>, version: Version, record: SessionRecord) -> Self {
         let now = core.now().0;
         Self {
-            cursors: CursorCodec::new(&core.keyring, scope),
-            tokens: RequestTokenCodec::new(&core.keyring, scope),
+            cursors: OnceLock::new(),
+            tokens: OnceLock::new(),
             principal: record.principal.as_deref().map(Into::into),
             revision: record.revision,
             initialize: record.initialize.clone(),
@@ -138,6 +137,16 @@ impl Session {
             place: Mutex::default(),
             counted: None,
         }
+    }
+
+    /// What event ids and the ids of our own requests are bound to.
+    fn scope(&self) -> Scope<'_> {
+        Scope { session: (!self.stateless).then_some(&*self.id), principal: self.principal.as_deref() }
+    }
+
+    /// The event ids of this session.
+    pub(crate) fn cursors(&self, core: &Core) -> &CursorCodec {
+        self.cursors.get_or_init(|| CursorCodec::new(&core.keyring, self.scope()))
     }
 
     /// The record as this backend last saw it.
@@ -285,14 +294,14 @@ impl Session {
         if self.active.load(Ordering::Acquire) > 0 {
             return None;
         }
-        let ttl = u64::try_from(core.options.session_ttl.as_millis()).unwrap_or(u64::MAX);
+        let ttl = millis(core.options.session_ttl);
         Some(Millis(self.last_used.load(Ordering::Relaxed).saturating_add(ttl)))
     }
 
     /// Whether the store has to be told that the session is in use: once in a quarter of its time to live.
     pub(crate) fn touch_due(&self, core: &Core) -> bool {
         let now = core.now().0;
-        let quarter = u64::try_from(core.options.session_ttl.as_millis() / 4).unwrap_or(u64::MAX);
+        let quarter = millis(core.options.session_ttl / 4);
         let last = self.last_touch.load(Ordering::Relaxed);
         now.saturating_sub(last) >= quarter
             && self.last_touch.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -387,7 +396,7 @@ impl Session {
             return;
         }
         let now = core.now();
-        let ttl = u64::try_from(core.options.sealed_ttl.as_millis()).unwrap_or(u64::MAX);
+        let ttl = millis(core.options.sealed_ttl);
         let limit = core.options.max_session_bytes;
         let gone = self.results.lock().keep(outlet.stream, outlet.said(), now, now.after(ttl), limit);
         for stream in gone {
@@ -399,9 +408,10 @@ impl Session {
     // --- requests of ours ---
 
     /// Mints the id of a request of ours on `stream`, and waits for its answer under it.
-    pub(crate) fn open_ask(&self, stream: StreamId) -> (Box<str>, oneshot::Receiver<Reply>) {
+    pub(crate) fn open_ask(&self, core: &Core, stream: StreamId) -> (Box<str>, oneshot::Receiver<Reply>) {
         let mut id = String::new();
         self.tokens
+            .get_or_init(|| RequestTokenCodec::new(&core.keyring, self.scope()))
             .mint(RequestToken { stream, serial: self.next_ask.fetch_add(1, Ordering::Relaxed) }, &mut id);
         let (sender, receiver) = oneshot::channel();
         let id = id.into_boxed_str();

@@ -2,6 +2,7 @@
 
 use crate::{Peer, call::CancelReason, core::Core, expiries::Expiries, isolate, random, session::Session};
 use bowline_proto::legacy::Millis;
+use bowline_proto::time::millis;
 use bowline_store::{CreateError, SessionLookup, SessionRecord, Version};
 use parking_lot::Mutex;
 use std::{
@@ -87,7 +88,7 @@ pub(crate) async fn open(core: &Core, session: &Arc<Session>) -> Result<(), Crea
 }
 
 fn after_ttl(core: &Core) -> Millis {
-    let ttl = u64::try_from(core.options.session_ttl.as_millis()).unwrap_or(u64::MAX);
+    let ttl = millis(core.options.session_ttl);
     Millis(core.now().0.saturating_add(ttl))
 }
 
@@ -180,7 +181,7 @@ pub(crate) async fn touch(core: &Core, session: &Session) {
 
 /// A session that is in use is looked at again in a quarter of its time to live, so that the store keeps it too.
 fn touch_at(core: &Core) -> Millis {
-    let quarter = u64::try_from(core.options.session_ttl.as_millis() / 4).unwrap_or(u64::MAX).max(1);
+    let quarter = millis(core.options.session_ttl / 4).max(1);
     Millis(core.now().0.saturating_add(quarter))
 }
 

@@ -7,6 +7,7 @@ use crate::{
     log,
     session::AddCall,
 };
+use bowline_proto::time::millis;
 use bowline_proto::{
     jsonrpc::{ErrorObject, Reply},
     projection::project_reply,
@@ -73,7 +74,6 @@ async fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) {
 /// Returns when the call is to be cancelled: by somebody, or because it ran into a limit.
 async fn watch_limits(call: &CallState) {
     let options = &call.core.options;
-    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let deadline = call.started.0.saturating_add(millis(options.call_timeout));
     loop {
         let now = call.core.now().0;

@@ -1,5 +1,6 @@
 //! How patient a client is.
 
+use crate::time::millis;
 use std::time::Duration;
 
 /// When a client connects again, and when it gives up.
@@ -50,10 +51,6 @@ impl ReconnectPolicy {
         };
         asked_ms.max(jittered).max(millis(self.min_wait))
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

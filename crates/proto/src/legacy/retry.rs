@@ -1,5 +1,6 @@
 //! How long a client is told to wait before it polls again: SEMANTICS 5.4 and 5.11.
 
+use crate::time::millis;
 use std::time::Duration;
 
 /// The longest wait while a request of ours is unanswered: somebody at the other end has to see the question (SEMANTICS 5.11).
@@ -65,10 +66,6 @@ fn jitter(wait: u64, random: u64) -> u64 {
     let wait = wait.min(u64::from(u32::MAX));
     let span = wait * 2 / 5;
     wait - wait / 5 + random % (span + 1)
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
