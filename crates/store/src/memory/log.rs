@@ -41,6 +41,9 @@ struct Of {
     request_id: Option<Box<str>>,
 }
 
+#[cfg(test)]
+pub(super) const OF_BYTES: usize = size_of::<Of>();
+
 /// Where a write belongs that nothing speaks against.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
