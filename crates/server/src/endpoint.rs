@@ -146,6 +146,7 @@ impl EndpointBuilder {
             loopback: self.loopback,
             mode: self.mode,
             body_limit: self.options.body_limit,
+            modern: false,
         };
         let keyring = self.keyring.unwrap_or_else(random_keyring);
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
