@@ -72,20 +72,22 @@ impl Round {
             responses: Vec::new(),
             pending: Mutex::default(),
         };
-        // Without a state nothing was asked, so that there is nothing to be answered.
-        let Some(text) = earlier.state else { return Ok(round) };
+        let usable = |(key, answer): (String, Raw)| answer.is_object().then(|| (key, answer.detached()));
+        // A client may know what it will be asked and answer it at once; what it says is its own in any case.
+        let Some(text) = earlier.state else {
+            round.answers = earlier.responses.into_iter().filter_map(usable).collect();
+            return Ok(round);
+        };
         let state =
             round.codec(core).open(&round.digest(), core.unix(), &text).map_err(|fault| fault.to_string())?;
         round.answers = state.answers;
         round.kept = Mutex::new(state.kept);
         round.came_with = Some((state.serial, state.expires));
         round.held = state.held;
-        // Only what was asked is answered, and an answer is an object: whatever else came is as if it were not there, so that it is
-        // asked for again.
+        // What was not asked is not looked at, so that an answer that was given once stands; what is no answer is asked for again.
         let asked = state.asked;
-        let fits = |(key, answer): &(String, Raw)| asked.contains_key(key) && answer.is_object();
-        let responses = earlier.responses.into_iter().filter(fits);
-        round.responses = responses.map(|(key, answer)| (key, answer.detached())).collect();
+        let responses = earlier.responses.into_iter().filter(|(key, _)| asked.contains_key(key));
+        round.responses = responses.filter_map(usable).collect();
         if round.held.is_none() {
             round.answers.extend(std::mem::take(&mut round.responses));
         }
@@ -145,14 +147,20 @@ impl Round {
     }
 
     /// Spends the answers that this round came with: from here on, no other request can be served with the same `requestState`, on no
-    /// backend that shares the store. Nothing is spent in a first round. A second time in one round is refused as any other.
+    /// backend that shares the store. Nothing is spent in a first round without answers. A second time in one round is refused as any other.
     ///
     /// # Errors
-    /// -32602 where they were spent before; -32603 where the store cannot be asked.
+    /// -32602 where they were spent before, and for answers that came without a `requestState`; -32603 where the store cannot be asked.
     pub async fn spend(&self) -> Result<(), ErrorObject> {
-        let (Some((serial, expires)), Some(core)) = (self.came_with, self.core.upgrade()) else {
-            return Ok(());
+        let Some((serial, expires)) = self.came_with else {
+            if self.answers.is_empty() {
+                return Ok(());
+            }
+            let text =
+                "Invalid params: these answers are taken with the requestState of their questions only";
+            return Err(ErrorObject::new(code::INVALID_PARAMS, text));
         };
+        let Some(core) = self.core.upgrade() else { return Ok(()) };
         let left = Duration::from_millis(expires.saturating_sub(core.unix()).max(1));
         let stream = StreamId::from_bytes(serial);
         let mark = NewStream {
