@@ -15,6 +15,7 @@ mod http;
 mod icon;
 mod level;
 mod mistake;
+mod modern_line;
 mod pipe;
 mod prompt;
 mod reply;
@@ -53,6 +54,10 @@ pub use tool::{IntoToolResult, Json, NoInput, Tool, ToolResult};
 pub use bowline_proto::{
     http::{AllowedHosts, AllowedOrigins, SessionMode, StaleSession},
     jsonrpc::{ErrorObject, Notification, Raw, RequestId, code},
+    modern::{
+        cache::{CacheHint, CachePolicy, CacheScope},
+        trace::TraceContext,
+    },
     revision::Revision,
 };
 pub use bowline_server::{

@@ -1,6 +1,6 @@
 //! Our own requests to a client: sampling, elicitation, roots.
 
-use crate::{Call, call::CallState, core::Core, session::Session};
+use crate::{Call, call::CallState, core::Core, modern, session::Session};
 use bowline_proto::{
     cursor::StreamId,
     jsonrpc::{ErrorObject, Notification, Raw, Reply, Request, RequestId},
@@ -26,6 +26,11 @@ enum On {
 impl Ask {
     pub(crate) fn on_call(call: &Call, method: &str, params: Option<Raw>) -> Self {
         // The id names the call's stream, so that any backend can route the answer.
+        if call.0.modern.is_some() {
+            let (asking, method) = (call.0.clone(), method.to_owned());
+            let id = RequestId::String(method.as_str().into());
+            return Self { id, answer: Box::pin(modern::ask(asking, method, params)) };
+        }
         let stream = call.0.exchange.stream_id();
         Self::new(&call.0.core, &call.0.session, stream, On::Call(call.0.clone()), method, params)
     }
@@ -68,7 +73,7 @@ impl Ask {
         Self { id, answer }
     }
 
-    /// The id under which the client sees the question.
+    /// The id under which a legacy client sees the question. A modern one sees none; then it is the method.
     #[must_use]
     pub fn id(&self) -> &RequestId {
         &self.id
@@ -99,7 +104,14 @@ async fn ask(
     if session.stateless {
         return ErrorObject::internal(
             "stateless",
-            format!("{} needs a session: the server runs in the session mode \"stateless\"", request.method),
+            if session.revision.is_modern() {
+                format!("{} needs a call: a modern client can be asked nothing else", request.method)
+            } else {
+                format!(
+                    "{} needs a session: the server runs in the session mode \"stateless\"",
+                    request.method
+                )
+            },
         )
         .into();
     }

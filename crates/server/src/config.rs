@@ -1,7 +1,7 @@
 //! What an endpoint can be told.
 
 use crate::Rate;
-use bowline_proto::legacy::RetryPolicy;
+use bowline_proto::{legacy::RetryPolicy, modern::cache::CachePolicy};
 use std::time::Duration;
 
 /// How a call that takes its time is answered (SEMANTICS 5.1).
@@ -48,6 +48,14 @@ pub struct Options {
     pub ask_timeout: Duration,
     /// How long a request of ours waits for `notifications/initialized`. Default 5 s.
     pub initialized_wait: Duration,
+    /// How long a modern client has to come back with the answers to its questions, and how long what it was given for that is good.
+    /// Default 10 min.
+    pub input_ttl: Duration,
+    /// How many calls of modern clients may stay open while their client is asked, for handlers that cannot run again. Default 1,000; the
+    /// next question fails.
+    pub max_held_calls: usize,
+    /// How long modern clients may keep lists, resources and what the server says of itself.
+    pub cache: CachePolicy,
     /// How long a result is kept for a client that has not read it. Default 120 s.
     pub sealed_ttl: Duration,
     /// How many sessions there may be. Default 10,000; the next `initialize` gets 503.
@@ -98,6 +106,9 @@ impl Default for Options {
             cancel_grace: Duration::from_secs(2),
             ask_timeout: Duration::from_secs(10 * 60),
             initialized_wait: Duration::from_secs(5),
+            input_ttl: Duration::from_secs(10 * 60),
+            max_held_calls: 1_000,
+            cache: CachePolicy::default(),
             sealed_ttl: Duration::from_secs(120),
             max_sessions: 10_000,
             max_initialize_bytes: 64 * 1024,

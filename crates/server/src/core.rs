@@ -5,6 +5,7 @@ use crate::{
     clients::{ClientLimits, Clients},
     config::Options,
     metrics::Metrics,
+    modern::HeldCalls,
     probes::OnEndpoint,
     random,
     running::Running,
@@ -18,7 +19,7 @@ use bowline_proto::{
     legacy::Millis,
 };
 use bowline_store::{BackendId, MemoryStore, Store};
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 use tokio::{sync::watch, time::Instant};
 
 /// How far an endpoint is with leaving.
@@ -64,8 +65,12 @@ pub(crate) struct Core {
     pub(crate) backend: BackendId,
     pub(crate) sessions: Sessions,
     pub(crate) running: Running,
+    /// Calls of modern clients that stay open between two rounds.
+    pub(crate) held: HeldCalls,
     pub(crate) drain: watch::Sender<Drain>,
     origin: Instant,
+    /// Unix time of the origin, in milliseconds.
+    unix_origin: u64,
 }
 
 impl Core {
@@ -88,14 +93,21 @@ impl Core {
             backend: BackendId(random::word()),
             sessions: Sessions::default(),
             running: Running::default(),
+            held: HeldCalls::default(),
             drain: watch::Sender::new(Drain::No),
             origin: Instant::now(),
+            unix_origin: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, millis),
         })
     }
 
     /// Milliseconds since this endpoint was made.
     pub(crate) fn now(&self) -> Millis {
         Millis(millis(Instant::now().duration_since(self.origin)))
+    }
+
+    /// Unix time in milliseconds, as it was when this endpoint was made and has gone on since: it never jumps.
+    pub(crate) fn unix(&self) -> u64 {
+        self.unix_origin.saturating_add(self.now().0)
     }
 
     /// The moment of `at` on tokio's clock.

@@ -45,6 +45,7 @@ pub struct EndpointBuilder {
     trust_proxy: bool,
     authenticator: Option<Arc<dyn Authenticator>>,
     probes: OnEndpoint,
+    modern: bool,
 }
 
 impl EndpointBuilder {
@@ -80,6 +81,14 @@ impl EndpointBuilder {
     #[must_use]
     pub fn session_mode(mut self, mode: SessionMode) -> Self {
         self.mode = mode;
+        self
+    }
+
+    /// Whether clients of the modern revision are served beside legacy ones, where the handler can
+    /// ([`RawHandler::serves_modern`]). Default: yes.
+    #[must_use]
+    pub const fn modern(mut self, served: bool) -> Self {
+        self.modern = served;
         self
     }
 
@@ -146,6 +155,7 @@ impl EndpointBuilder {
             loopback: self.loopback,
             mode: self.mode,
             body_limit: self.options.body_limit,
+            modern: self.modern && self.handler.serves_modern(),
         };
         let keyring = self.keyring.unwrap_or_else(random_keyring);
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
@@ -203,6 +213,7 @@ impl Endpoint {
             trust_proxy: false,
             authenticator: None,
             probes: OnEndpoint { health: true, metrics: false },
+            modern: true,
         }
     }
 
@@ -307,6 +318,7 @@ async fn housekeeping(core: Weak<Core>) {
         let Some(core) = core.upgrade() else { return };
         sessions::expire(&core).await;
         core.metrics.results_unclaimed.add(core.running.expire(core.now()));
+        core.held.expire(core.now());
         core.store.housekeep(SWEEP);
         core.ephemeral.housekeep(SWEEP);
         core.clients.sweep(round);

@@ -66,6 +66,11 @@ impl Exchange {
         })
     }
 
+    /// Who is answered; `None` where nobody authenticates.
+    pub(crate) fn principal(&self) -> Option<Box<str>> {
+        self.session.principal.clone()
+    }
+
     /// Says something before the result. Returns whether a client may come to see it.
     pub(crate) fn say(&self, payload: Bytes, class: EventClass, coalesce: Option<Bytes>) -> bool {
         match self.outlet_or_open() {

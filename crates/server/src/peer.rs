@@ -22,7 +22,8 @@ impl Peer {
         Self { core: core.clone(), session: session.clone() }
     }
 
-    /// The session's id: a key, not for logs. Empty in the session mode `stateless`.
+    /// The session's id: a key, not for logs. Empty in the session mode `stateless` and for the calls of modern clients; that of a
+    /// modern client that listens is new each time.
     #[must_use]
     pub fn session_id(&self) -> &str {
         &self.session.id
@@ -72,6 +73,9 @@ impl Peer {
 
     /// Says something that belongs to no call, on the standalone stream. It is kept until the client opens that stream.
     pub fn notify(&self, notification: &Notification) {
+        if let Some(listener) = self.session.listener() {
+            return listener.tell(notification);
+        }
         if self.session.stateless || self.session.has_ended() {
             return;
         }

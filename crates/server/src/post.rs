@@ -11,6 +11,7 @@ use crate::{
     handler::{Hello, NoSession},
     isolate, limits,
     limits::Caller,
+    modern,
     outlet::Outlet,
     random,
     service::{accepted, events, json},
@@ -43,6 +44,7 @@ pub(crate) async fn answer(
     match route_post(&core.policy, &parts.headers, parse(body)?)? {
         Post::Initialize(request) => initialize(core, caller, request).await,
         Post::Session(post) => in_session(core, caller, parts, post).await,
+        Post::Modern(post) => modern::answer(core, caller, parts, post).await,
         Post::Stateless(post) => {
             let session = Arc::new(Session::binding(core, post.revision, caller.principal.as_deref()));
             messages(core, &session, parts, post.body).await
@@ -275,7 +277,7 @@ async fn call(
     let call = CallState::new(core, session, &exchange, parts, request, token);
     // Before an id was told, nobody can come back; a session's calls run on all the same, since the client may only have
     // lost the answer to its POST (SEMANTICS 6).
-    let mut leaving = EndsWithClient(if session.stateless { vec![call.clone()] } else { Vec::new() });
+    let mut leaving = EndsWithClient::of(if session.stateless { vec![call.clone()] } else { Vec::new() });
     stream_from_the_start(core, &exchange);
     if let Err(refused) = supervise::start(&call) {
         exchange.give_up();
@@ -292,7 +294,7 @@ async fn call(
         }
         Answer::Stream(outlet) => {
             if session.resumable {
-                leaving.0.clear();
+                leaving.calls.clear();
             }
             stream(core, session, outlet, Some(id), leaving).await
         }
@@ -300,7 +302,7 @@ async fn call(
 }
 
 /// The answer that reads `outlet` from its start.
-async fn stream(
+pub(crate) async fn stream(
     core: &Arc<Core>,
     session: &Arc<Session>,
     outlet: Arc<Outlet>,
@@ -334,7 +336,7 @@ fn needs_session(method: &str) -> bool {
 }
 
 /// Waits for the answer of an exchange, which becomes a stream at the latest after `hold`.
-async fn wait(core: &Core, exchange: &Exchange, hold: Duration) -> Answer {
+pub(crate) async fn wait(core: &Core, exchange: &Exchange, hold: Duration) -> Answer {
     let mut answer = std::pin::pin!(exchange.wait());
     match core.options.response {
         ResponseMode::Json | ResponseMode::Sse => return answer.await,
@@ -354,7 +356,7 @@ fn stream_from_the_start(core: &Core, exchange: &Exchange) {
     }
 }
 
-fn refuse_call(core: &Core, refused: &AddCall, id: RequestId) -> Refusal {
+pub(crate) fn refuse_call(core: &Core, refused: &AddCall, id: RequestId) -> Refusal {
     core.metrics.calls_refused.up();
     match refused {
         AddCall::Duplicate => Refusal::invalid_request(
@@ -367,25 +369,41 @@ fn refuse_call(core: &Core, refused: &AddCall, id: RequestId) -> Refusal {
 
 /// Calls that end with the client that waits for them, because their answer cannot be come back to. A call that is over
 /// takes no notice.
-pub(crate) struct EndsWithClient(Vec<Arc<CallState>>);
+pub(crate) struct EndsWithClient {
+    calls: Vec<Arc<CallState>>,
+    /// The round that the client waits for, of a call that has several.
+    round: Option<Arc<Exchange>>,
+}
 
 impl EndsWithClient {
+    const fn of(calls: Vec<Arc<CallState>>) -> Self {
+        Self { calls, round: None }
+    }
+
+    /// For a modern call: only while this is the round that is open.
+    pub(crate) fn of_round(call: &Arc<CallState>, round: &Arc<Exchange>) -> Self {
+        Self { calls: vec![call.clone()], round: Some(round.clone()) }
+    }
+
     /// The client has its answer.
-    fn disarm(mut self) {
-        self.0.clear();
+    pub(crate) fn disarm(mut self) {
+        self.calls.clear();
     }
 }
 
 impl Drop for EndsWithClient {
     fn drop(&mut self) {
-        for call in &self.0 {
-            call.cancel(CancelReason::Disconnected);
+        for call in &self.calls {
+            let passed = |round| call.modern.as_ref().is_some_and(|modern| !modern.is_at(round));
+            if !self.round.as_ref().is_some_and(passed) {
+                call.cancel(CancelReason::Disconnected);
+            }
         }
     }
 }
 
 /// `params._meta.progressToken`, a string or an integer.
-fn progress_token(request: &Request) -> Option<Raw> {
+pub(crate) fn progress_token(request: &Request) -> Option<Raw> {
     let params = request.params.as_ref()?;
     // Nearly all parameters have no metadata: those are not read a second time.
     if !params.as_str().contains("_meta") {
@@ -417,7 +435,7 @@ async fn batch(
         return Ok(accepted());
     }
     let exchange = Exchange::new(core, session, None, requests.len());
-    let mut leaving = EndsWithClient(Vec::with_capacity(requests.len()));
+    let mut leaving = EndsWithClient::of(Vec::with_capacity(requests.len()));
     for fault in faults {
         exchange.fault(fault);
     }
@@ -432,7 +450,7 @@ async fn batch(
         let token = progress_token(&request);
         let call = CallState::new(core, session, &exchange, parts, request, token);
         match supervise::start(&call) {
-            Ok(()) => leaving.0.push(call),
+            Ok(()) => leaving.calls.push(call),
             Err(refused) => {
                 let refusal = refuse_call(core, &refused, id.clone());
                 exchange.answer(Some((&id, refusal.body())));

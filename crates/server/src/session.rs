@@ -1,14 +1,15 @@
 //! What this backend holds of a session beside its record: running calls, open questions, the standalone stream.
 
 use crate::{
-    CancelReason, Metrics, call::CallState, clients::SessionPlace, core::Core, outlet::Outlet,
-    results::Results,
+    CancelReason, Metrics, call::CallState, clients::SessionPlace, core::Core, modern::Listener,
+    outlet::Outlet, results::Results,
 };
 use bowline_proto::time::millis;
 use bowline_proto::{
     cursor::{CursorCodec, RequestToken, RequestTokenCodec, Scope, StreamId},
     jsonrpc::{Raw, Reply, RequestId},
     legacy::Millis,
+    modern::RequestMeta,
     revision::Revision,
 };
 use bowline_store::{SessionLookup, SessionRecord, StreamKind, UpdateError, Version};
@@ -67,6 +68,7 @@ pub(crate) struct Session {
     place: Mutex<Option<SessionPlace>>,
     /// Where a binding is counted while it exists.
     counted: Option<Arc<Metrics>>,
+    listener: Option<Arc<Listener>>,
 }
 
 impl Drop for Session {
@@ -103,6 +105,32 @@ impl Session {
         session
     }
 
+    /// What one request of a modern client is bound to: it says of itself what it has to. Nothing of it can be resumed.
+    pub(crate) fn modern(
+        core: &Core,
+        revision: Revision,
+        principal: Option<&str>,
+        meta: &RequestMeta,
+    ) -> Self {
+        let mut session =
+            Self::binding(core, revision, principal).with_initialize(meta.as_initialize(revision));
+        session.resumable = false;
+        session
+    }
+
+    /// This binding, for a client that listens to these resources and more under an id of its own.
+    pub(crate) fn listening(mut self, id: Box<str>, uris: BTreeSet<String>, listener: Arc<Listener>) -> Self {
+        self.id = id;
+        Arc::make_mut(&mut self.record.get_mut().1).subscriptions = uris;
+        self.listener = Some(listener);
+        self
+    }
+
+    /// Where a modern client listens, if this is one that does.
+    pub(crate) const fn listener(&self) -> Option<&Arc<Listener>> {
+        self.listener.as_ref()
+    }
+
     /// This binding, for a client that introduces itself.
     pub(crate) fn with_initialize(mut self, params: Raw) -> Self {
         self.initialize = params;
@@ -136,6 +164,7 @@ impl Session {
             ended: Arc::default(),
             place: Mutex::default(),
             counted: None,
+            listener: None,
         }
     }
 

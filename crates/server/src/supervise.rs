@@ -4,14 +4,11 @@ use crate::{
     Call,
     call::{CallState, CancelReason},
     isolate::{self, Isolated, Panicked},
-    log,
+    log, modern,
     session::AddCall,
 };
+use bowline_proto::jsonrpc::{ErrorObject, Reply};
 use bowline_proto::time::millis;
-use bowline_proto::{
-    jsonrpc::{ErrorObject, Reply},
-    projection::project_reply,
-};
 use std::{
     pin::Pin,
     sync::Arc,
@@ -27,7 +24,7 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
     let core = call.core.clone();
     let session = call.session.clone();
     session.add_call(call, core.options.max_calls_per_session)?;
-    let mut work = isolate::call(|| core.handler.call(Call(call.clone())));
+    let mut work = isolate::call(|| modern::traced(call, || core.handler.call(Call(call.clone()))));
     // Most handlers end here, without a task.
     if let Poll::Ready(outcome) = Pin::new(&mut work).poll(&mut Context::from_waker(Waker::noop())) {
         session.remove_call(call);
@@ -83,8 +80,9 @@ async fn watch_limits(call: &CallState) {
             return;
         }
         // Looked at only as often as it can become true: a call that is read costs one timer in `abandon_after`.
-        let abandon_after = millis(options.abandon_after);
-        let unread = call.exchange.unread_since().map_or(0, |since| now.saturating_sub(since.0));
+        let (unread_since, abandon_after) = call.unread();
+        let abandon_after = millis(abandon_after);
+        let unread = unread_since.map_or(0, |since| now.saturating_sub(since.0));
         if unread >= abandon_after {
             call.core.metrics.calls_abandoned.up();
             call.cancel(CancelReason::Abandoned);
@@ -141,8 +139,7 @@ fn finish(call: &Arc<CallState>, reply: Option<Reply>) {
         }
         None => {}
     }
-    let reply = reply.map(|reply| project_reply(call.session.revision, call.request_method(), reply));
-    call.answer(reply.map(|reply| reply.to_bytes(call.id())));
+    call.conclude(reply);
 }
 
 fn settle(call: &CallState, outcome: Result<Reply, Panicked>) -> Reply {
