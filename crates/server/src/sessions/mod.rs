@@ -178,7 +178,9 @@ pub(crate) async fn expire(core: &Arc<Core>) {
             }
             deadline => {
                 let next = deadline.unwrap_or_else(|| touch_at(core));
-                if session.touch_due(core) {
+                // Where others may use it too, the store says when it is over: what is not in use is not prolonged.
+                let in_use = deadline.is_none() || !core.is_shared();
+                if in_use && session.touch_due(core) {
                     touch(core, &session).await;
                 }
                 core.sessions.look_again(next, &session);
@@ -189,7 +191,10 @@ pub(crate) async fn expire(core: &Arc<Core>) {
 
 /// Tells the store that a session is in use, so that it keeps the record and the standalone stream.
 pub(crate) async fn touch(core: &Core, session: &Session) {
-    let touched = core.store.touch_session(&session.id, core.options.session_ttl);
+    // By the last use that is told, which may be a quarter of its life before the last one.
+    let ttl = core.options.session_ttl;
+    let ttl = if core.is_shared() { ttl + ttl / 4 } else { ttl };
+    let touched = core.store.touch_session(&session.id, ttl);
     match tokio::time::timeout(STORE_PATIENCE, touched).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::warn!(%session, %error, "a session in use could not be prolonged"),
