@@ -1,10 +1,11 @@
 //! One request being worked on, as its handler sees it.
 
 use crate::{
-    Peer, Round, ask::Ask, core::Core, exchange::Exchange, modern::ModernCall, peer::progress_key,
+    Peer, Round, ask::Ask, core::Core, exchange::Exchange, mailbox, modern::ModernCall, peer::progress_key,
     session::Session,
 };
 use bowline_proto::{
+    cursor::StreamId,
     jsonrpc::{Notification, Raw, Reply, Request, RequestId},
     legacy::Millis,
     modern::{LogLevel, fit_notification, trace::TraceContext},
@@ -33,6 +34,10 @@ pub enum CancelReason {
     Draining,
     /// Its client went away, and this answer cannot be resumed.
     Disconnected,
+    /// This backend gave no sign of life for so long that others may have ended the call.
+    OwnerLost,
+    /// The store that keeps its answer is away.
+    StoreAway,
 }
 
 /// A call. Cheap to clone; what is said through it goes on its own stream.
@@ -142,6 +147,11 @@ impl CallState {
         if !std::mem::replace(&mut *answered, true) {
             self.exchange.answer(response.map(|response| (self.id(), response)));
         }
+    }
+
+    /// Where other backends put what the client says to the call.
+    pub(crate) fn mailbox(&self) -> StreamId {
+        mailbox::of_call(&self.session.id, self.id())
     }
 
     pub(crate) fn id(&self) -> &RequestId {

@@ -215,6 +215,11 @@ impl Round {
     }
 
     pub(super) fn seal(&self, core: &Core, state: &RequestState) -> Result<String, ErrorObject> {
+        if !core.keys.are_known() {
+            // What a key of this process alone has sealed, no other backend could open.
+            let text = "the store that keeps the keys was not reached yet";
+            return Err(ErrorObject::internal("store_unavailable", text));
+        }
         self.codec(core)
             .seal(&self.digest(), state, random::bytes())
             .map_err(|error| ErrorObject::internal("too_large", error.to_string()))
@@ -234,7 +239,7 @@ impl Round {
     }
 
     fn codec(&self, core: &Core) -> StateCodec {
-        StateCodec::new(&core.keyring, self.principal.as_deref())
+        StateCodec::new(&core.keys.ring().1, self.principal.as_deref())
     }
 
     fn digest(&self) -> RequestDigest {
