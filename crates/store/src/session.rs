@@ -56,7 +56,8 @@ pub trait SessionStore: Send + Sync + 'static {
     /// Looks a session up. Does not prolong its life.
     fn load_session(&self, id: &str) -> StoreFuture<'_, Result<SessionLookup, Unavailable>>;
 
-    /// Replaces the record if it still has `version`.
+    /// Replaces the record if it still has `version`. Wakes the waiters of the record's standalone stream, so that other
+    /// backends notice the change soon.
     fn update_session(
         &self,
         id: &str,
@@ -67,6 +68,7 @@ pub trait SessionStore: Send + Sync + 'static {
     /// Prolongs the session's life to `ttl` from now. Missing sessions are no error.
     fn touch_session(&self, id: &str, ttl: Duration) -> StoreFuture<'_, Result<(), Unavailable>>;
 
-    /// Ends a session and leaves a tombstone for `tombstone`. Returns whether it was alive.
+    /// Ends a session and leaves a tombstone for `tombstone`. Returns whether it was alive. Wakes the waiters of its standalone
+    /// stream.
     fn delete_session(&self, id: &str, tombstone: Duration) -> StoreFuture<'_, Result<bool, Unavailable>>;
 }
