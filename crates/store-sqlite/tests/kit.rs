@@ -3,7 +3,7 @@
 use bowline_store::{Store, StreamLog as _};
 use bowline_store_kit::{Clock, Harness, model};
 use bowline_store_sqlite::{Durability, Options, SqliteStore};
-use bowline_testkit::dir::Dir;
+use bowline_testkit::Dir;
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 #[path = "support/hands.rs"]

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use std::time::Duration;
 
-pub struct Hands(Mutex<(u64, Duration)>);
+pub(crate) struct Hands(Mutex<(u64, Duration)>);
 
 impl Default for Hands {
     fn default() -> Self {
@@ -12,7 +12,7 @@ impl Default for Hands {
 }
 
 impl Hands {
-    pub fn pass(&self, by: Duration) {
+    pub(crate) fn pass(&self, by: Duration) {
         let mut hands = self.0.lock();
         hands.0 += u64::try_from(by.as_millis()).expect("a test does not take that long");
         hands.1 += by;
