@@ -127,9 +127,20 @@ impl Elapsed for Instant {
     }
 }
 
+/// How it is said.
+fn line(ack: &Ack) -> String {
+    match ack {
+        Ack::Created(id) => format!("created {id:?}"),
+        Ack::Appended(id, offset) => format!("appended {id:?} {offset}"),
+        Ack::Sealed(id, offset) => format!("sealed {id:?} {offset}"),
+        Ack::Letter(id) => format!("letter {id:?}"),
+        Ack::Session(id, version) => format!("session {id} {version}"),
+    }
+}
+
 fn say(ack: &Ack) -> Outcome {
     // One write for a line: a kill leaves whole lines, or a last one without its end.
-    let line = ack.line() + "\n";
+    let line = line(ack) + "\n";
     let mut out = io::stdout().lock();
     out.write_all(line.as_bytes())?;
     out.flush()?;

@@ -109,7 +109,6 @@ impl Committer {
 
     /// Does a batch, and answers.
     fn work(&mut self, mut jobs: Vec<Job>, with_hints: bool) {
-        jobs.retain(|queued| !queued.job.is_abandoned());
         let started = instant();
         for _ in 0..TRIES {
             match self.transact(&mut jobs, with_hints) {
@@ -195,8 +194,10 @@ impl Committer {
     }
 
     /// Runs all of them in one transaction; says whether there was anything to commit.
-    fn transact(&mut self, jobs: &mut [Job], with_hints: bool) -> Result<bool, Failure> {
+    fn transact(&mut self, jobs: &mut Vec<Job>, with_hints: bool) -> Result<bool, Failure> {
         self.begin()?;
+        // Waiting for the lock took its time: what was given up meanwhile is not done.
+        jobs.retain(|queued| !queued.job.is_abandoned());
         let answer = self.transact_begun(jobs, with_hints);
         if answer.is_err() {
             self.roll_back();

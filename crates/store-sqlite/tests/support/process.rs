@@ -1,6 +1,7 @@
 //! The writing process (the example `load`), and the store file.
 
 use super::traffic::Ack;
+use bowline_proto::cursor::StreamId;
 use std::{
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
@@ -28,7 +29,7 @@ impl Writer {
             let mut line = String::new();
             // A last line without its end was not said.
             while out.read_line(&mut line).is_ok_and(|count| count > 0) && line.ends_with('\n') {
-                let ack = Ack::parse(line.trim_end()).expect("a line that the example writes");
+                let ack = parse(line.trim_end()).expect("a line that the example writes");
                 if sender.send(ack).is_err() {
                     break;
                 }
@@ -54,6 +55,25 @@ impl Writer {
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("it is our child").is_some()
     }
+}
+
+/// What a line says.
+fn parse(line: &str) -> Option<Ack> {
+    let mut words = line.split(' ');
+    let (what, name) = (words.next()?, words.next()?);
+    let mut number = || words.next()?.parse().ok();
+    Some(match what {
+        "created" => Ack::Created(stream(name)?),
+        "appended" => Ack::Appended(stream(name)?, number()?),
+        "sealed" => Ack::Sealed(stream(name)?, number()?),
+        "letter" => Ack::Letter(stream(name)?),
+        "session" => Ack::Session(name.to_owned(), number()?),
+        _ => return None,
+    })
+}
+
+fn stream(hex: &str) -> Option<StreamId> {
+    u128::from_str_radix(hex, 16).ok().map(|id| StreamId::from_bytes(id.to_be_bytes()))
 }
 
 /// Where cargo puts the example beside the tests.

@@ -1,4 +1,4 @@
-//! What the writing process writes and says, and how its reader understands that.
+//! What the writing process writes and says.
 
 use bowline_proto::cursor::StreamId;
 use bytes::Bytes;
@@ -11,36 +11,6 @@ pub(crate) enum Ack {
     Sealed(StreamId, u64),
     Letter(StreamId),
     Session(String, u64),
-}
-
-impl Ack {
-    pub(crate) fn line(&self) -> String {
-        match self {
-            Self::Created(id) => format!("created {id:?}"),
-            Self::Appended(id, offset) => format!("appended {id:?} {offset}"),
-            Self::Sealed(id, offset) => format!("sealed {id:?} {offset}"),
-            Self::Letter(id) => format!("letter {id:?}"),
-            Self::Session(id, version) => format!("session {id} {version}"),
-        }
-    }
-
-    pub(crate) fn parse(line: &str) -> Option<Self> {
-        let mut words = line.split(' ');
-        let (what, name) = (words.next()?, words.next()?);
-        let mut number = || words.next()?.parse().ok();
-        Some(match what {
-            "created" => Self::Created(stream(name)?),
-            "appended" => Self::Appended(stream(name)?, number()?),
-            "sealed" => Self::Sealed(stream(name)?, number()?),
-            "letter" => Self::Letter(stream(name)?),
-            "session" => Self::Session(name.to_owned(), number()?),
-            _ => return None,
-        })
-    }
-}
-
-fn stream(hex: &str) -> Option<StreamId> {
-    u128::from_str_radix(hex, 16).ok().map(|id| StreamId::from_bytes(id.to_be_bytes()))
 }
 
 /// The payload of an event: nobody else writes the same.
