@@ -5,16 +5,19 @@
 //! - `load log PATH BYTES`: writes while a reader keeps the log from being copied into the file, until the log has so many
 //!   bytes; then prints a line and waits
 
+#[path = "../tests/support/payload.rs"]
+mod payload;
 #[path = "../tests/support/traffic.rs"]
 mod traffic;
 
 use bowline_proto::{cursor::StreamId, jsonrpc::Raw, revision::Revision};
 use bowline_store::{
-    BackendId, Event, EventClass, Mailbox as _, NewStream, SessionRecord, SessionStore as _, StreamKind, StreamLog as _,
-    WriteAt,
+    BackendId, Event, EventClass, Mailbox as _, NewStream, SessionRecord, SessionStore as _, StreamKind,
+    StreamLog as _, WriteAt,
 };
 use bowline_store_sqlite::{Durability, Options, SqliteStore};
 use bytes::Bytes;
+use payload::payload;
 use std::{
     collections::BTreeSet,
     env,
@@ -24,7 +27,7 @@ use std::{
     time::Duration,
 };
 use tokio::{task::JoinSet, time::Instant};
-use traffic::{Ack, payload};
+use traffic::Ack;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -104,7 +107,8 @@ async fn rate(path: &Path, durability: Durability, writers: u64, span: Duration)
         slowest = slowest.max(worst);
     }
     let seconds = start.elapsed_since().as_secs_f64();
-    let figure = |name| store.figures().iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value);
+    let figure =
+        |name| store.figures().iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value);
     let commits = figure("store_commits").max(1);
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     let (appends, batch) = (count as f64 / seconds, figure("store_changes") as f64 / commits as f64);

@@ -232,7 +232,8 @@ impl Committer {
         }
         let Tx { dirty, state, happened, changed, .. } = tx;
         // Nothing was written: what was refused was refused by what is durable already.
-        self.conn.execute_batch(if dirty { "COMMIT" } else { "ROLLBACK" })
+        self.conn
+            .execute_batch(if dirty { "COMMIT" } else { "ROLLBACK" })
             .map_err(|error| Failure { error, at: Step::Commit })?;
         shared.counts.note(state.totals, happened);
         if dirty {
@@ -278,9 +279,10 @@ impl Committer {
         let log = size(log_of(&self.path));
         counts.log_bytes.set(log);
         if log > LARGE_LOG
-            && let Err(error) = self.conn.busy_timeout(Duration::from_millis(100)).and_then(|()| {
-                self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-            })
+            && let Err(error) = self
+                .conn
+                .busy_timeout(Duration::from_millis(100))
+                .and_then(|()| self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())))
         {
             tracing::warn!(%error, "the log of the store could not be made smaller");
         }

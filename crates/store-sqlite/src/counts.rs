@@ -100,7 +100,11 @@ impl Counts {
                 self.wait_micros.get(),
             ),
             counter("store_reads", "Reads of the store file.", self.reads.get()),
-            counter("store_commits_failed", "Commits that failed; nothing of them is there.", self.failed.get()),
+            counter(
+                "store_commits_failed",
+                "Commits that failed; nothing of them is there.",
+                self.failed.get(),
+            ),
             counter(
                 "store_timeouts",
                 "Calls of the store that were given up after the time that they may take.",

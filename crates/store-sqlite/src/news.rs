@@ -21,7 +21,8 @@ pub(crate) fn catch_up(conn: &Connection, shared: &Shared, writer: i64, newest: 
         shared.news.fetch_max(newest, Relaxed);
         return Ok(true);
     }
-    let mut statement = conn.prepare_cached("SELECT streams FROM news WHERE number > ? AND number <= ? AND writer <> ?")?;
+    let mut statement =
+        conn.prepare_cached("SELECT streams FROM news WHERE number > ? AND number <= ? AND writer <> ?")?;
     let mut rows = statement.query((seen, newest, writer))?;
     let mut foreign = false;
     while let Some(row) = rows.next()? {
@@ -29,7 +30,8 @@ pub(crate) fn catch_up(conn: &Connection, shared: &Shared, writer: i64, newest: 
         shared.counts.foreign_wakes.add(1);
         match row.get_ref(0)?.as_blob_or_null()? {
             Some(streams) => {
-                let ids: Vec<_> = streams.as_chunks::<16>().0.iter().map(|id| StreamId::from_bytes(*id)).collect();
+                let ids: Vec<_> =
+                    streams.as_chunks::<16>().0.iter().map(|id| StreamId::from_bytes(*id)).collect();
                 shared.waiters.wake(&ids);
             }
             None => shared.waiters.wake_all(),

@@ -237,11 +237,10 @@ fn first_commit(conn: &Connection, options: &Options) -> rusqlite::Result<(Store
 
 fn note_opening(conn: &Connection, options: &Options) -> rusqlite::Result<(StoreTime, i64)> {
     schema::migrate(conn)?;
-    let (openings, last) = conn.query_row(
-        "SELECT openings, store_time, wall_time FROM state",
-        [],
-        |row| Ok((row.get::<_, i64>(0)?, Stamp { store: Moment(row.get(1)?), wall: row.get(2)? })),
-    )?;
+    let (openings, last) =
+        conn.query_row("SELECT openings, store_time, wall_time FROM state", [], |row| {
+            Ok((row.get::<_, i64>(0)?, Stamp { store: Moment(row.get(1)?), wall: row.get(2)? }))
+        })?;
     let time = StoreTime::start(Arc::clone(&options.clock), (openings > 0).then_some(last));
     let stamp = time.stamp();
     let opening = openings + 1;

@@ -6,10 +6,10 @@ use crate::{
     store::Shared,
     tx::{StreamRow, int, nat},
 };
-use bowline_proto::{cursor::StreamId};
+use bowline_proto::cursor::StreamId;
 use bowline_store::{
-    BackendId, BackendState, Letter, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord, StreamKind,
-    Unavailable, Version,
+    BackendId, BackendState, Letter, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord,
+    StreamKind, Unavailable, Version,
 };
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension as _, Result};
@@ -57,7 +57,9 @@ impl View<'_> {
         let events = events(&whole, &row, after, limit)?;
         Ok(if events.is_empty() {
             let missing = after + 1;
-            Err(Unavailable(format!("the store file is damaged: event {missing} of stream {stream:?} is missing")))
+            Err(Unavailable(format!(
+                "the store file is damaged: event {missing} of stream {stream:?} is missing"
+            )))
         } else {
             Ok(Ok(page_of(&row, events)))
         })

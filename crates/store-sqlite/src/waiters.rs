@@ -68,8 +68,7 @@ impl Waiters {
 
     /// Wakes everybody.
     pub(crate) fn wake_all(&self) {
-        let senders: Vec<_> =
-            self.streams.lock().values().map(|waiter| waiter.sender.clone()).collect();
+        let senders: Vec<_> = self.streams.lock().values().map(|waiter| waiter.sender.clone()).collect();
         senders.iter().for_each(wake);
     }
 

@@ -70,7 +70,10 @@ fn sabotage(path: &std::path::Path) {
 }
 
 fn said(text: &'static str) -> bowline_store::Event {
-    bowline_store::Event { payload: Bytes::from_static(text.as_bytes()), ..event(0, bowline_store::EventClass::Kept) }
+    bowline_store::Event {
+        payload: Bytes::from_static(text.as_bytes()),
+        ..event(0, bowline_store::EventClass::Kept)
+    }
 }
 
 #[tokio::test]

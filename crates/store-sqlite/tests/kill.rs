@@ -3,6 +3,7 @@
 //! 25 kills; `BOWLINE_KILLS=500` makes it more.
 
 mod support {
+    pub(crate) mod payload;
     pub(crate) mod process;
     pub(crate) mod traffic;
 }
@@ -16,10 +17,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::{
-    process::Writer,
-    traffic::{Ack, payload},
-};
+use support::{payload::payload, process::Writer, traffic::Ack};
 
 const ALL: ReadLimit = ReadLimit { events: 10_000, bytes: 1 << 30 };
 
@@ -51,7 +49,9 @@ async fn check(store: &SqliteStore, acks: &[Ack]) {
                 assert_eq!(letters.first().map(|letter| &letter.payload), Some(&payload(*id, 0)));
             }
             Ack::Session(id, version) => match store.load_session(id).await.expect("a session") {
-                SessionLookup::Live(there, _) => assert!((*version..=2).contains(&there.0), "{id} is at {there:?}"),
+                SessionLookup::Live(there, _) => {
+                    assert!((*version..=2).contains(&there.0), "{id} is at {there:?}")
+                }
                 other => panic!("session {id} was acknowledged, and is {other:?}"),
             },
         }
@@ -59,7 +59,11 @@ async fn check(store: &SqliteStore, acks: &[Ack]) {
     for (id, (tail, sealed)) in tails {
         let page = store.read_after(id, 0, ALL).await.unwrap_or_else(|error| panic!("{id:?}: {error}"));
         assert_eq!(page.events.len() as u64, page.tail);
-        assert!((tail..=tail + 1).contains(&page.tail), "{id:?}: {tail} were acknowledged, the tail is {}", page.tail);
+        assert!(
+            (tail..=tail + 1).contains(&page.tail),
+            "{id:?}: {tail} were acknowledged, the tail is {}",
+            page.tail
+        );
         assert!(page.sealed || !sealed, "{id:?}: its seal was acknowledged");
         for (offset, event) in (1..).zip(&page.events) {
             assert_eq!(*event, payload(id, offset), "{id:?} at {offset}");
@@ -82,13 +86,19 @@ async fn all_that_was_acknowledged_is_there_after_a_kill() {
         let writer = Writer::start(&["acks", &format!("round-{round}"), "8"], &path);
         thread::sleep(Duration::from_micros((seed >> 33) % 120_000));
         let acks = writer.kill();
-        log = log.max(std::fs::metadata(dir.join(&format!("{}-wal", path.file_name().unwrap().display()))).map_or(0, |log| log.len()));
+        log = log.max(
+            std::fs::metadata(dir.join(&format!("{}-wal", path.file_name().unwrap().display())))
+                .map_or(0, |log| log.len()),
+        );
         let (store, took) = open(&path);
         slowest = slowest.max(took);
         acknowledged += acks.len();
         check(&store, &acks).await;
     }
-    println!("{} kills, {acknowledged} answers checked; slowest open {slowest:?}, largest log {log} bytes", kills());
+    println!(
+        "{} kills, {acknowledged} answers checked; slowest open {slowest:?}, largest log {log} bytes",
+        kills()
+    );
     assert!(acknowledged as u64 > kills() * 20, "only {acknowledged} answers: nothing was interrupted");
 }
 

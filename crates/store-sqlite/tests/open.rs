@@ -55,7 +55,10 @@ fn files_of_other_programs_are_refused() {
         assert!(matches!(refused(&path), OpenError::NotOurs { .. }), "{name}");
     }
     assert!(matches!(SqliteStore::open(dir.path(), Options::default()), Err(OpenError::Io { .. })));
-    assert!(matches!(SqliteStore::open(&dir.join("no/such/folder"), Options::default()), Err(OpenError::Io { .. })));
+    assert!(matches!(
+        SqliteStore::open(&dir.join("no/such/folder"), Options::default()),
+        Err(OpenError::Io { .. })
+    ));
 }
 
 #[test]
@@ -113,7 +116,10 @@ async fn damaged_files_are_refused() {
     assert!(matches!(refused(&cut), OpenError::Damaged { .. }));
     let bare = dir.join("bare");
     fs::write(&bare, &whole).unwrap();
-    Connection::open(&bare).unwrap().execute_batch("PRAGMA journal_mode = DELETE; DROP TABLE letters").unwrap();
+    Connection::open(&bare)
+        .unwrap()
+        .execute_batch("PRAGMA journal_mode = DELETE; DROP TABLE letters")
+        .unwrap();
     let error = refused(&bare);
     assert!(error.to_string().contains("letters"), "{error}");
 }

@@ -2,7 +2,9 @@
 
 use super::SqliteStore;
 use crate::tx::shared_keys;
-use bowline_store::{BackendId, BackendRegistry, BackendState, KeyStore, OpenStream, StoreFuture, Unavailable};
+use bowline_store::{
+    BackendId, BackendRegistry, BackendState, KeyStore, OpenStream, StoreFuture, Unavailable,
+};
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -29,7 +31,9 @@ impl BackendRegistry for SqliteStore {
         backend: BackendId,
         limit: usize,
     ) -> StoreFuture<'_, Result<Vec<OpenStream>, Unavailable>> {
-        StoreFuture::later(async move { self.read(move |view| view.open_streams(backend, limit).map(Ok)).await })
+        StoreFuture::later(
+            async move { self.read(move |view| view.open_streams(backend, limit).map(Ok)).await },
+        )
     }
 
     fn release(&self, backend: BackendId) -> StoreFuture<'_, Result<(), Unavailable>> {

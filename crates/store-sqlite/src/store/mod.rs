@@ -6,7 +6,12 @@ mod sessions;
 mod streams;
 
 use crate::{
-    OpenError, Options, clock::{StoreTime, instant, since}, committer, committer::micros, counts::Counts, hints::Hints,
+    OpenError, Options,
+    clock::{StoreTime, instant, since},
+    committer,
+    committer::micros,
+    counts::Counts,
+    hints::Hints,
     job::{Change, Work},
     lane::Lane,
     news, open,
@@ -14,8 +19,8 @@ use crate::{
     tx::{State, Tx},
     waiters::Waiters,
 };
-use bowline_store::{Unavailable, WakeBus, Wakeups};
 use bowline_proto::cursor::StreamId;
+use bowline_store::{Unavailable, WakeBus, Wakeups};
 use parking_lot::{Condvar, Mutex};
 use std::{
     fmt,
@@ -112,7 +117,8 @@ impl SqliteStore {
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
         let opened = open::open(path, &options)?;
         let io = |error| OpenError::Io { path: path.to_owned(), error };
-        let sqlite = |error: rusqlite::Error| OpenError::Sqlite { path: path.to_owned(), what: error.to_string() };
+        let sqlite =
+            |error: rusqlite::Error| OpenError::Sqlite { path: path.to_owned(), what: error.to_string() };
         let state = State::load(&opened.writer).map_err(sqlite)?;
         let writer = opened.opening;
         let connections = (0..=options.readers.max(1))
@@ -205,8 +211,9 @@ impl SqliteStore {
             answer.await.ok()
         })
         .await;
-        self.answered(answer)?
-            .unwrap_or_else(|error| Err(Unavailable(format!("{} cannot be read: {error}", self.path().display()))))
+        self.answered(answer)?.unwrap_or_else(|error| {
+            Err(Unavailable(format!("{} cannot be read: {error}", self.path().display())))
+        })
     }
 
     fn answered<T>(&self, answer: Result<Option<T>, tokio::time::error::Elapsed>) -> Result<T, Unavailable> {
@@ -217,7 +224,9 @@ impl SqliteStore {
             Err(_) => {
                 let patience = self.shared().options.patience.as_millis();
                 self.shared().counts.timed_out.add(1);
-                Err(Unavailable(format!("{file} did not answer within {patience} ms: the disk is slow or stuck, or too much is queued")))
+                Err(Unavailable(format!(
+                    "{file} did not answer within {patience} ms: the disk is slow or stuck, or too much is queued"
+                )))
             }
         }
     }

@@ -4,8 +4,8 @@ use super::SqliteStore;
 use crate::{hints::Hint, tx::Write};
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
-    Appended, Attachment, CreateError, Event, EventClass, Figure, NewStream, Page, ReadError, ReadLimit, StoreFuture,
-    StreamLog, Unavailable, WriteAt, WriteError,
+    Appended, Attachment, CreateError, Event, EventClass, Figure, NewStream, Page, ReadError, ReadLimit,
+    StoreFuture, StreamLog, Unavailable, WriteAt, WriteError,
 };
 use bytes::Bytes;
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};

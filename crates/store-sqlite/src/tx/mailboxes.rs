@@ -38,7 +38,10 @@ impl Tx<'_> {
                 .prepare_cached("SELECT 1 FROM letters WHERE box = ? AND name = ?")?
                 .exists((n, key))?;
             if known {
-                self.write("UPDATE mailboxes SET deadline = ? WHERE n = ? AND deadline < ?", (until, n, until))?;
+                self.write(
+                    "UPDATE mailboxes SET deadline = ? WHERE n = ? AND deadline < ?",
+                    (until, n, until),
+                )?;
                 return Ok(Ok(false));
             }
         } else if self.state.totals.mailboxes >= self.limits.mailboxes {

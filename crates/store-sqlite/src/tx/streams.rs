@@ -33,7 +33,9 @@ impl Tx<'_> {
         let there = self
             .conn
             .prepare_cached("SELECT n, deadline > ? FROM streams WHERE id = ?")?
-            .query_row((self.now.0, stream.id.as_bytes()), |row| Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?)))
+            .query_row((self.now.0, stream.id.as_bytes()), |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?))
+            })
             .optional()?;
         match there {
             Some((_, true)) => return Ok(Err(CreateError::Exists)),
@@ -156,7 +158,12 @@ impl Tx<'_> {
         let factor = if class == EventClass::Kept { 2 } else { 1 };
         let mut may_free = true;
         for (what, limit, held, more) in [
-            ("bytes of all streams", self.limits.bytes, bytes_held as Held, cost(1, len).saturating_sub(cost(events, bytes))),
+            (
+                "bytes of all streams",
+                self.limits.bytes,
+                bytes_held as Held,
+                cost(1, len).saturating_sub(cost(events, bytes)),
+            ),
             ("events of all streams", self.limits.events, events_held, 1_u64.saturating_sub(events)),
         ] {
             while may_free && held(self) + more > limit {
@@ -203,7 +210,10 @@ impl Tx<'_> {
         if let Some(until) = hint.keep
             && row.seal == Seal::Open
         {
-            self.write("UPDATE streams SET deadline = ? WHERE n = ? AND deadline < ?", (until.0, row.n, until.0))?;
+            self.write(
+                "UPDATE streams SET deadline = ? WHERE n = ? AND deadline < ?",
+                (until.0, row.n, until.0),
+            )?;
         }
         let mut changed = false;
         if let Some((generation, offset)) = hint.delivered
@@ -218,7 +228,9 @@ impl Tx<'_> {
             let upto = row.dropped + trimmed;
             let bytes: i64 = self
                 .conn
-                .prepare_cached("SELECT coalesce(sum(length(payload)), 0) FROM events WHERE stream = ? AND place <= ?")?
+                .prepare_cached(
+                    "SELECT coalesce(sum(length(payload)), 0) FROM events WHERE stream = ? AND place <= ?",
+                )?
                 .query_row((row.n, int(upto)), |sum| sum.get(0))?;
             self.drop_oldest(&mut row, trimmed, nat(bytes))?;
             changed = true;

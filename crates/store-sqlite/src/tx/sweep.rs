@@ -60,13 +60,15 @@ impl Tx<'_> {
     }
 
     pub(super) fn sweep_sessions(&mut self, budget: usize) -> Result<usize> {
-        let ended = self.ended("SELECT n FROM sessions WHERE deadline <= ? ORDER BY deadline LIMIT ?", budget)?;
+        let ended =
+            self.ended("SELECT n FROM sessions WHERE deadline <= ? ORDER BY deadline LIMIT ?", budget)?;
         ended.iter().try_for_each(|n| self.drop_session(*n))?;
         Ok(ended.len())
     }
 
     fn sweep_mailboxes(&mut self, budget: usize) -> Result<usize> {
-        let ended = self.ended("SELECT n FROM mailboxes WHERE deadline <= ? ORDER BY deadline LIMIT ?", budget)?;
+        let ended =
+            self.ended("SELECT n FROM mailboxes WHERE deadline <= ? ORDER BY deadline LIMIT ?", budget)?;
         ended.iter().try_for_each(|n| self.drop_box(*n))?;
         Ok(ended.len())
     }

@@ -2,9 +2,9 @@
 
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
-    Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, KeyStore, Letter, Mailbox,
-    NewStream, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord, SessionStore, StoreFuture,
-    StreamLog, Unavailable, UpdateError, Version, WakeBus, Wakeups, WriteAt, WriteError,
+    Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, KeyStore, Letter,
+    Mailbox, NewStream, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord, SessionStore,
+    StoreFuture, StreamLog, Unavailable, UpdateError, Version, WakeBus, Wakeups, WriteAt, WriteError,
 };
 use bowline_store_sqlite::SqliteStore;
 use bytes::Bytes;

@@ -4,7 +4,8 @@
 
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
-    Appended, BackendId, Event, EventClass, NewStream, ReadLimit, StreamKind, StreamLog as _, WriteAt, WriteError,
+    Appended, BackendId, Event, EventClass, NewStream, ReadLimit, StreamKind, StreamLog as _, WriteAt,
+    WriteError,
 };
 use bowline_store_sqlite::SqliteStore;
 use bytes::Bytes;
@@ -41,15 +42,29 @@ pub(crate) fn event(size: usize, class: EventClass) -> Event {
 }
 
 /// Appends something that may not be dropped.
-pub(crate) async fn append(store: &SqliteStore, n: u64, offset: u64, size: usize) -> Result<Appended, WriteError> {
+pub(crate) async fn append(
+    store: &SqliteStore,
+    n: u64,
+    offset: u64,
+    size: usize,
+) -> Result<Appended, WriteError> {
     store.append(at(n, offset), event(size, EventClass::Kept)).await
 }
 
-pub(crate) async fn seal(store: &SqliteStore, n: u64, offset: u64, size: usize) -> Result<Appended, WriteError> {
+pub(crate) async fn seal(
+    store: &SqliteStore,
+    n: u64,
+    offset: u64,
+    size: usize,
+) -> Result<Appended, WriteError> {
     store.seal(at(n, offset), Some(Bytes::from(vec![b'x'; size])), MINUTE).await
 }
 
 pub(crate) fn figure(store: &SqliteStore, name: &str) -> u64 {
     let figures = store.figures();
-    figures.iter().find(|figure| figure.name == name).unwrap_or_else(|| panic!("there is no figure {name}")).value
+    figures
+        .iter()
+        .find(|figure| figure.name == name)
+        .unwrap_or_else(|| panic!("there is no figure {name}"))
+        .value
 }

@@ -1,5 +1,7 @@
 //! A clock whose hands are moved by the test.
 
+#![allow(dead_code, reason = "some tests leave it alone")]
+
 use parking_lot::Mutex;
 use std::time::Duration;
 
