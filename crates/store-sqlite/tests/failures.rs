@@ -1,5 +1,7 @@
 //! When a write fails, nothing of it is there: not for those who read, not for those who wait, not after a restart.
 
+#![allow(clippy::unwrap_used, reason = "in tests, also outside of test functions")]
+
 mod support {
     pub(crate) mod calls;
 }

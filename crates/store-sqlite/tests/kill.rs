@@ -50,7 +50,7 @@ async fn check(store: &SqliteStore, acks: &[Ack]) {
             }
             Ack::Session(id, version) => match store.load_session(id).await.expect("a session") {
                 SessionLookup::Live(there, _) => {
-                    assert!((*version..=2).contains(&there.0), "{id} is at {there:?}")
+                    assert!((*version..=2).contains(&there.0), "{id} is at {there:?}");
                 }
                 other => panic!("session {id} was acknowledged, and is {other:?}"),
             },

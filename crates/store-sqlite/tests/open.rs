@@ -1,5 +1,7 @@
 //! What is opened and what is not: a refused file is left byte for byte as it is.
 
+#![allow(clippy::unwrap_used, reason = "in tests, also outside of test functions")]
+
 mod support {
     pub(crate) mod calls;
 }
