@@ -143,16 +143,17 @@ fn read_streams(mut reply: Reply) -> Result<Vec<OpenStream>, Strange> {
 impl Inner {
     /// Sees to it that who writes streams is on the list, also where it never had a lease.
     pub(crate) async fn enlist(&self, backend: BackendId) -> Result<(), Unavailable> {
+        let now = Instant::now();
         let is_known =
-            self.enlisted.lock().get(&backend).is_some_and(|enlisted| enlisted.elapsed() < ENLISTED);
+            self.enlisted.lock().get(&backend).is_some_and(|since| now.duration_since(*since) < ENLISTED);
         if is_known {
             return Ok(());
         }
         let call = Call::new(Action::Enlist).key(self.names.backends()).arg(backend.to_string());
         self.link.run(call).await?;
         let mut enlisted = self.enlisted.lock();
-        enlisted.retain(|_, since| since.elapsed() < ENLISTED);
-        enlisted.insert(backend, Instant::now());
+        enlisted.retain(|_, since| now.duration_since(*since) < ENLISTED);
+        enlisted.insert(backend, now);
         Ok(())
     }
 

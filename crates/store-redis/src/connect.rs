@@ -25,10 +25,12 @@ pub(crate) enum Connection {
 
 impl Connection {
     pub(crate) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
-        match self {
+        let answer = match self {
             Self::One(connection) => connection.req_packed_command(command).await,
             Self::Cluster(connection) => connection.req_packed_command(command).await,
-        }
+        };
+        // A refusal is an answer too, to that layer.
+        answer.and_then(Value::extract_error)
     }
 
     pub(crate) const fn is_cluster(&self) -> bool {

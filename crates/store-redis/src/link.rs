@@ -41,6 +41,7 @@ pub(crate) struct Up {
 }
 
 #[derive(Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one, and it is nearly always the large one")]
 pub(crate) enum State {
     Up(Up),
     Waiting,
@@ -371,7 +372,7 @@ mod tests {
         let bytes = format!("-{line}\r\n");
         match redis::parse_redis_value(bytes.as_bytes()) {
             Ok(value) => value.extract_error().expect_err("an error"),
-            Err(error) => error.into(),
+            Err(error) => error,
         }
     }
 

