@@ -33,6 +33,12 @@ impl Default for ReconnectPolicy {
 }
 
 impl ReconnectPolicy {
+    /// How long to wait before the attempt that follows `failures` attempts that failed, where no server says how long.
+    #[must_use]
+    pub fn backoff(&self, failures: u32, random: u64) -> Duration {
+        Duration::from_millis(self.wait(failures, None, true, random))
+    }
+
     /// Milliseconds to wait before the attempt that follows `failures` attempts that got nowhere.
     ///
     /// - `asked`: what the server asked for: the wait is at least that, up to [`max_wait`](Self::max_wait).
