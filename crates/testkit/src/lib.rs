@@ -17,6 +17,7 @@ mod program;
 mod proxy;
 mod raw;
 mod redis;
+pub mod scripted;
 mod session;
 mod sse;
 
