@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: the built program, raw HTTP, fault proxies, processes
+//! What the end-to-end tests share: the built program, raw HTTP, scripted servers, fault proxies, Redis, processes.
 //!
 //! Everything here panics when a test cannot go on, and says what it saw; nothing here uses the product's own code, so that
 //! a mistake in it cannot hide itself.
