@@ -398,9 +398,12 @@ impl Inner {
             }
         }
         if why == Why::Scopes {
-            let granted =
-                state.current.as_ref().map(|current| current.token.granted.clone()).unwrap_or_default();
-            if scope::covers(&granted, &hints.scopes) {
+            let token = state.current.as_ref().map(|current| &current.token);
+            let granted = token.map(|token| token.granted.clone()).unwrap_or_default();
+            // Asked for just now and not given: the authorization server, or the person, has said no.
+            let denied = token.is_some_and(|token| scope::covers(&token.requested, &hints.scopes))
+                && state.acquired.is_some_and(|at| now < at + self.config.cooldown);
+            if denied || scope::covers(&granted, &hints.scopes) {
                 return Err(Error::InsufficientScope { needed: hints.scopes.clone(), granted });
             }
         }

@@ -84,9 +84,9 @@ pub enum Error {
     /// The login by a person did not come about.
     #[error(transparent)]
     Prompt(#[from] PromptError),
-    /// The server wants scopes that the token already has: asking again would change nothing.
+    /// The server wants scopes that the token has already, or that were asked for and not given.
     #[error(
-        "the server refuses for want of the scopes {needed:?} although the token was issued with {granted:?}; asking again would not help"
+        "the server refuses for want of the scopes {needed:?}, and the token was issued with {granted:?}; asking again would not help"
     )]
     InsufficientScope {
         /// What the challenge named.
