@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use bowline_client::{AuthAnswer, AuthError, AuthRequest, Authorizer};
 use futures_util::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode, Uri};
@@ -25,7 +26,6 @@ use crate::flow::{DPOP, Flow, Nonces, sensitive};
 use crate::keys::ProofKey;
 use crate::prompt::Prompt;
 use crate::scope;
-use crate::seam::{AuthAnswer, AuthError, AuthRequest, Authorizer};
 use crate::secret::Secret;
 use crate::store::{CredentialStore, StoredToken};
 use crate::token::{Token, TokenKind};

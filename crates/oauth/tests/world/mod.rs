@@ -1,5 +1,9 @@
 //! An authorization server and an MCP server that is protected by it, in this process, with faults to choose from.
-#![allow(dead_code, clippy::unwrap_used, reason = "each test file uses its part; servers of a test may end with it")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test file uses its part; servers of a test may end with it"
+)]
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
