@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
-use crate::authorizer::{Current, Inner};
 use crate::challenge::Hints;
 use crate::client::{AuthMethod, Choice, Client, Preregistered, choose};
 use crate::config::Grant;
@@ -16,6 +15,7 @@ use crate::keys::{ClientKey, ProofKey};
 use crate::prompt::PromptError;
 use crate::scope::{self, OFFLINE, ScopeSources};
 use crate::secret::Secret;
+use crate::state::{Current, Inner};
 use crate::store::{Credentials, StoredToken};
 use crate::token::{GrantRequest, Token, TokenKind, token};
 
@@ -85,7 +85,10 @@ impl Inner {
         };
         let proof_key = attempt.proof_key.take().filter(|_| token.kind == TokenKind::Dpop);
         let stored = StoredToken { proof_key: proof_key.as_ref().map(|key| key.to_pkcs8().clone()), token };
-        attempt.save(Some(stored.clone())).await?;
+        if let Err(error) = attempt.save(Some(stored.clone())).await {
+            // It was issued, and it may have used up the refresh token before it: this process at least goes on with it.
+            warn!(%error, "the token could not be stored");
+        }
         info!(%issuer, server = %self.key, scopes = ?stored.token.granted, "authorized");
         self.adopt(found, &stored)
     }
@@ -124,13 +127,13 @@ impl Inner {
 
     /// Whether a stored token is one that was not tried yet and may serve.
     fn is_news(&self, why: Why, hints: &Hints, stored: &Token) -> bool {
-        if why == Why::Login
-            || stored.has_ended((self.config.clock)())
-            || !scope::covers(&stored.granted, &hints.scopes)
-        {
-            return false;
-        }
-        self.state.lock().last_access.as_ref() != Some(&stored.access)
+        let enough = match why {
+            Why::Login => false,
+            Why::Scopes => scope::covers(&stored.granted, &hints.scopes),
+            Why::Refused | Why::Ending => stored.was_asked_for(&hints.scopes),
+        };
+        let alive = !stored.has_ended((self.config.clock)());
+        enough && alive && self.state.lock().last_access.as_ref() != Some(&stored.access)
     }
 
     fn adopt(&self, found: Arc<Discovered>, stored: &StoredToken) -> Result<(), Error> {
@@ -212,7 +215,7 @@ impl Attempt<'_> {
             return Ok(None);
         };
         let Some(refresh) = before.refresh.clone() else { return Ok(None) };
-        if !scope::covers(&before.granted, &self.hints.scopes) {
+        if !before.was_asked_for(&self.hints.scopes) {
             return Ok(None); // a refresh brings no more scopes
         }
         let Ok((Choice::Use(client), key)) = self.choose(None) else { return Ok(None) };

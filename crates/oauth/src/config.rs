@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::BoxFuture;
 use oauth2::url::Url;
+use serde_json::{Map, Value};
 
 use crate::client::Preregistered;
 use crate::error::Error;
@@ -21,6 +22,8 @@ pub struct Config {
     pub grant: Grant,
     /// The name that people see where they say yes. `Bowline`.
     pub client_name: String,
+    /// Further members of a dynamic registration (RFC 7591 2), which take the place of ours. None.
+    pub registration: Map<String, Value>,
     /// Scopes to ask for where the server does not name any in its challenge. None: what its metadata lists.
     pub scopes: Vec<String>,
     /// Ask for `offline_access` where the authorization server lists it, so that people log in rarely. True.
@@ -53,6 +56,7 @@ impl Config {
             server,
             grant: Grant::Login { client: None, document: None },
             client_name: "Bowline".into(),
+            registration: Map::new(),
             scopes: Vec::new(),
             offline: true,
             send_resource: true,

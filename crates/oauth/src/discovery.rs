@@ -12,7 +12,7 @@ use oauth2::url::Url;
 
 use crate::address::{AddressPolicy, origin, shown};
 use crate::challenge::Hints;
-use crate::error::{Error, printable};
+use crate::error::{Error, check_health, printable};
 use crate::metadata::{AuthorizationServer, ProtectedResource};
 
 /// Redirects followed for one document.
@@ -149,13 +149,7 @@ impl Discovery {
     /// Server errors (nothing may be concluded from them, least of all an older rule), documents that fail a check.
     pub fn answer(&mut self, answer: Answer<'_>) -> Result<(), Error> {
         let Some(url) = self.candidates.pop_front() else { return Ok(()) };
-        if answer.status.is_server_error() || answer.status == StatusCode::TOO_MANY_REQUESTS {
-            return Err(Error::Discovery(format!(
-                "{} answered {}; try again later",
-                shown(&url),
-                answer.status.as_u16()
-            )));
-        }
+        check_health(&url, answer.status)?;
         if answer.status.is_redirection() {
             return self.redirected(&url, answer.location);
         }

@@ -1,5 +1,9 @@
 //! What can go wrong between a refused request and one that is authorized.
 
+use http::StatusCode;
+use oauth2::url::Url;
+
+use crate::address::shown;
 use crate::fetch::FetchError;
 use crate::prompt::PromptError;
 use crate::store::StoreError;
@@ -17,6 +21,14 @@ pub enum Error {
         url: String,
         /// What happened.
         source: FetchError,
+    },
+    /// A server is in trouble (a status of 500 and above, or 429), from which nothing may be concluded.
+    #[error("{url} answered {status}; try again later")]
+    Unavailable {
+        /// The address, without its query.
+        url: String,
+        /// Its status.
+        status: u16,
     },
     /// An address that a server named is not one that may be fetched.
     #[error("{url} is not used: {reason}")]
@@ -121,7 +133,7 @@ impl Error {
     /// Whether the same attempt may succeed a little later without anybody doing anything.
     #[must_use]
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Fetch { .. })
+        matches!(self, Self::Fetch { .. } | Self::Unavailable { .. })
     }
 
     /// Whether the authorization server refused with this code.
@@ -134,6 +146,14 @@ impl From<getrandom::Error> for Error {
     fn from(error: getrandom::Error) -> Self {
         Self::Key(format!("the system gave no randomness: {error}"))
     }
+}
+
+/// Fails for the statuses that say something about the server's health and nothing about the question.
+pub(crate) fn check_health(url: &Url, status: StatusCode) -> Result<(), Error> {
+    if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+        return Err(Error::Unavailable { url: shown(url), status: status.as_u16() });
+    }
+    Ok(())
 }
 
 /// Text of a server, fit to be shown on a terminal: no control characters, at most 500 characters.

@@ -16,7 +16,7 @@ use crate::challenge::Hints;
 use crate::client::{self, AuthMethod, Client};
 use crate::config::{Config, IdentityProvider};
 use crate::discovery::{Answer, Discovered, Discovery, DiscoveryOptions, Step, server_metadata_urls};
-use crate::error::{Error, printable};
+use crate::error::{Error, check_health, printable};
 use crate::fetch::Fetch;
 use crate::keys::{ClientKey, ProofKey};
 use crate::metadata::AuthorizationServer;
@@ -131,13 +131,20 @@ impl Flow<'_> {
         scopes: &[String],
     ) -> Result<Client, Error> {
         let url = self.policy.check(endpoint)?;
-        let body = client::registration_request(&self.config.client_name, redirect_uri, scopes, server);
+        let body = client::registration_request(
+            &self.config.registration,
+            &self.config.client_name,
+            redirect_uri,
+            scopes,
+            server,
+        );
         let request = Request::post(url.as_str())
             .header(ACCEPT, "application/json")
             .header(CONTENT_TYPE, "application/json")
             .body(Bytes::from(body.to_string()))
             .map_err(|error| unusable(&url, &error))?;
         let answer = self.send(&url, request).await?;
+        check_health(&url, answer.status())?;
         if answer.status().is_success() {
             return client::registered(answer.body(), redirect_uri, server);
         }
@@ -204,6 +211,7 @@ impl Flow<'_> {
     ) -> Result<(BasicTokenResponse, Bytes), Error> {
         for _ in 0..2 {
             let answer = self.send(&ask.endpoint, self.token_request(ask, grant)?).await?;
+            check_health(&ask.endpoint, answer.status())?;
             self.nonces.note(&ask.endpoint, answer.headers());
             match token::read(&shown(&ask.endpoint), ask.issuer, answer.status(), answer.body())? {
                 TokenAnswer::Token(response) => return Ok((*response, answer.into_body())),
@@ -305,6 +313,7 @@ impl Flow<'_> {
     ) -> Result<Url, Error> {
         for url in server_metadata_urls(&policy.check(&provider.issuer)?) {
             let answer = self.get(&url).await?;
+            check_health(&url, answer.status())?;
             let Ok(server) = serde_json::from_slice::<AuthorizationServer>(answer.body()) else { continue };
             if server.issuer != provider.issuer {
                 return Err(Error::IssuerMismatch {

@@ -46,6 +46,7 @@ mod prompt;
 pub mod response;
 pub mod scope;
 mod secret;
+mod state;
 mod store;
 pub mod token;
 

@@ -62,6 +62,12 @@ impl Token {
         self.expires_at.is_some_and(|end| end <= now)
     }
 
+    /// Whether each of `scopes` was granted, or asked for when it was issued (servers may grant under other names).
+    #[must_use]
+    pub fn was_asked_for(&self, scopes: &[String]) -> bool {
+        scopes.iter().all(|scope| self.granted.contains(scope) || self.requested.contains(scope))
+    }
+
     /// Whether it is time to get the next one: 30 seconds before the end, or for the last quarter of a short life.
     #[must_use]
     pub fn is_due(&self, now: u64) -> bool {

@@ -10,10 +10,12 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPai
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bowline_oauth::{
-    AssertionFile, ClientKey, Error, Fetch, FetchError, FetchLimits, FileStore, FixedAssertion, Grant,
-    HyperFetch, ID_TOKEN, IdentityProvider, MemoryStore, Preregistered, Secret,
+    AssertionFile, ClientKey, CredentialStore, Credentials, Error, Fetch, FetchError, FetchLimits, FileStore,
+    FixedAssertion, Grant, HyperFetch, ID_TOKEN, IdentityProvider, Lock, MemoryStore, Preregistered, Secret,
+    StoreError,
 };
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{Request, StatusCode};
 use serde_json::Value;
 use world::{Rules, World, clock, pass, world};
@@ -70,6 +72,57 @@ async fn a_refresh_that_is_refused_ends_in_a_login() {
     world.revoke_refresh();
     all_at_once(&world, &oauth, 10).await;
     assert_eq!((world.grants("refresh_token").len(), world.requests("authorize").len()), (2, 3));
+}
+
+#[tokio::test]
+async fn an_authorization_server_in_trouble_costs_no_login() {
+    let world = world(Rules { lifetime: Some(100), ..Rules::default() }).await;
+    let oauth = world.client();
+    world.call(&oauth, "").await.unwrap();
+    world.set(|rules| rules.token_down = true);
+    pass(80);
+    assert_eq!(world.call(&oauth, "").await.unwrap(), StatusCode::OK, "the token still serves");
+    assert_eq!(world.call(&oauth, "").await.unwrap(), StatusCode::OK);
+    assert_eq!(world.grants("refresh_token").len(), 1, "it is not asked again at once");
+    pass(30);
+    let error = world.call(&oauth, "").await.unwrap_err();
+    assert!(error.is_transient() && error.to_string().contains("503"), "{error}");
+    world.set(|rules| rules.token_down = false);
+    assert_eq!(world.call(&oauth, "").await.unwrap(), StatusCode::OK);
+    assert_eq!(world.requests("authorize").len(), 1, "the refresh token was kept");
+}
+
+/// A store whose disk is full.
+#[derive(Debug, Default)]
+struct Full(MemoryStore);
+
+impl CredentialStore for Full {
+    fn issuer_for<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<String>, StoreError>> {
+        self.0.issuer_for(server)
+    }
+
+    fn load<'a>(&'a self, issuer: &'a str) -> BoxFuture<'a, Result<Credentials, StoreError>> {
+        self.0.load(issuer)
+    }
+
+    fn save<'a>(&'a self, _: &'a str, _: &'a str, _: Credentials) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async { Err(StoreError::File { path: "x".into(), reason: "disk full".into() }) })
+    }
+
+    fn lock<'a>(&'a self, issuer: &'a str, wait: Duration) -> BoxFuture<'a, Result<Lock, StoreError>> {
+        self.0.lock(issuer, wait)
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_stored_serves_all_the_same() {
+    let world = world(Rules { documents: true, ..Rules::default() }).await;
+    let mut config = world.config();
+    config.grant = Grant::Login { client: None, document: Some("https://client.example/doc.json".into()) };
+    let oauth = world.client_with(config, Arc::new(Full::default()));
+    assert_eq!(world.call(&oauth, "").await.unwrap(), StatusCode::OK);
+    assert_eq!(world.call(&oauth, "").await.unwrap(), StatusCode::OK);
+    assert_eq!(world.requests("authorize").len(), 1);
 }
 
 #[tokio::test]

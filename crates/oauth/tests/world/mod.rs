@@ -46,6 +46,8 @@ pub(crate) struct Rules {
     pub(crate) nonces: bool,
     /// The MCP server refuses whatever it gets.
     pub(crate) hopeless: bool,
+    /// The token endpoint is in trouble.
+    pub(crate) token_down: bool,
     /// Error of every token request.
     pub(crate) token_error: Option<&'static str>,
     /// Which of the two issuers the MCP server names.
@@ -71,6 +73,7 @@ impl Default for Rules {
             dpop: false,
             nonces: false,
             hopeless: false,
+            token_down: false,
             token_error: None,
             second_issuer: false,
             granted: None,
@@ -216,6 +219,9 @@ fn refuse(error: &str) -> Response {
 async fn token(State((world, _)): App, headers: HeaderMap, Form(fields): Form<Fields>) -> Response {
     world.saw("token", fields.clone(), &headers);
     let rules = world.rules.lock().clone();
+    if rules.token_down {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
     if let Some(error) = rules.token_error {
         return refuse(error);
     }
