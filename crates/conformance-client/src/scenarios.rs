@@ -1,7 +1,9 @@
 //! What each scenario wants to see.
 
 use crate::login;
-use bowline_client::{CallError, CallOptions, Client, ClientOptions, ElicitReply, Era, Handlers, Raw, Target, Tool};
+use bowline_client::{
+    CallError, CallOptions, Client, ClientOptions, ElicitReply, Era, Handlers, Raw, Target, Tool,
+};
 use serde_json::{Value, json};
 use std::{env, error::Error};
 
@@ -23,7 +25,8 @@ pub(crate) async fn run() -> Done {
             .unwrap_or_else(|_| Raw::empty_object()))
         })
         .roots(|| async { Vec::new() });
-    let mut options = ClientOptions::new("bowline-conformance-client", env!("CARGO_PKG_VERSION")).handler(handlers);
+    let mut options =
+        ClientOptions::new("bowline-conformance-client", env!("CARGO_PKG_VERSION")).handler(handlers);
     options.era = if revision == "2026-07-28" { Era::Modern } else { Era::Legacy };
     if options.era == Era::Legacy && !revision.is_empty() {
         options.revision = revision;
@@ -66,13 +69,19 @@ async fn play(client: &Client, scenario: &str, context: &Value) -> Done {
         }
         "json-schema-2020-12-preservation" => {
             let tools = client.list_tools().await?;
-            let tool = tools.iter().find(|tool| tool.name == "json_schema_2020_12_tool").ok_or("no such tool")?;
+            let tool =
+                tools.iter().find(|tool| tool.name == "json_schema_2020_12_tool").ok_or("no such tool")?;
             let schema = tool.input_schema().ok_or("no schema")?;
             let echo = Raw::from_members([("schema", schema)]);
             client.call_tool("json_schema_echo", &echo).await?;
         }
         "sep-2322-client-request-state" => {
-            for tool in ["test_mrtr_echo_state", "test_mrtr_no_state", "test_mrtr_unrelated", "test_mrtr_no_result_type"] {
+            for tool in [
+                "test_mrtr_echo_state",
+                "test_mrtr_no_state",
+                "test_mrtr_unrelated",
+                "test_mrtr_no_result_type",
+            ] {
                 client.call_tool(tool, &json!({})).await?;
             }
         }
@@ -129,5 +138,10 @@ fn arguments_for(tool: &Tool) -> Value {
         Some("object") => json!({}),
         _ => json!("us-west1"),
     };
-    required.iter().filter_map(Value::as_str).map(|name| (name.to_owned(), value(name))).collect::<serde_json::Map<_, _>>().into()
+    required
+        .iter()
+        .filter_map(Value::as_str)
+        .map(|name| (name.to_owned(), value(name)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
