@@ -27,9 +27,6 @@ use tokio::{
     time::Instant,
 };
 
-/// A renewal that failed is everybody's answer for so long.
-const SHARED_FAILURE: Duration = Duration::from_millis(500);
-
 pub(crate) enum Link {
     Http(Http),
     Pipe(PipeLink),
@@ -198,13 +195,15 @@ impl Core {
 
     /// Shakes hands again, once for everybody who asks while it lasts. `stale` is the generation that failed the caller.
     pub(crate) async fn renew(self: &Arc<Self>, stale: u64) -> Result<(), CallError> {
+        // A renewal that failed is everybody's answer for a while.
+        let shared_for = self.options.reconnect.backoff_base / 2;
         let mut result = {
             let mut slot = self.renewal.lock();
             if self.peer().is_some_and(|peer| peer.generation != stale) {
                 return Ok(());
             }
             let shared = slot.as_ref().filter(|renewal| {
-                let fresh = renewal.ended.lock().is_none_or(|ended| Instant::now() - ended < SHARED_FAILURE);
+                let fresh = renewal.ended.lock().is_none_or(|ended| Instant::now() - ended < shared_for);
                 renewal.generation == stale && fresh
             });
             match shared {

@@ -179,7 +179,6 @@ pub struct CallOptions {
     pub(crate) idle_timeout: Option<Option<Duration>>,
     pub(crate) progress_extends: bool,
     pub(crate) idempotent: bool,
-    pub(crate) keep_token: bool,
     pub(crate) log_level: Option<String>,
     pub(crate) on_progress: Option<OnProgress>,
     pub(crate) on_token: Option<OnToken>,

@@ -16,6 +16,7 @@ pub mod processes;
 mod program;
 mod proxy;
 mod raw;
+pub mod scripted;
 mod session;
 mod sse;
 

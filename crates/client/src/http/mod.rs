@@ -255,7 +255,9 @@ impl Http {
             let answer = tokio::time::timeout(core.options.post_timeout, post).await;
             let (step, error) = match answer {
                 Err(_) => {
-                    return Err(CallError::OutcomeUnknown { message: format!("no answer to {what} in time") });
+                    return Err(CallError::OutcomeUnknown {
+                        message: format!("no answer to {what} in time"),
+                    });
                 }
                 Ok(Err(Fail::Unreachable(message))) => {
                     (delivery.on_unreachable(core.now(), crate::core::random()), message)

@@ -47,7 +47,9 @@ impl SseConnector {
                 Some(Ok(())) => {}
                 Some(Err(error)) => return Err(TransportError::before(error.message)),
                 None => {
-                    return Err(TransportError::before("the event stream ended before it named its endpoint"));
+                    return Err(TransportError::before(
+                        "the event stream ended before it named its endpoint",
+                    ));
                 }
             }
         }
@@ -63,20 +65,22 @@ fn resolve(base: &Uri, endpoint: &str) -> Result<Uri, TransportError> {
     let endpoint = endpoint.trim();
     let origin =
         format!("{}://{}", base.scheme_str().unwrap_or("http"), base.authority().map_or("", |a| a.as_str()));
-    let absolute = if endpoint.contains("://") {
+    let bad = || {
+        let message =
+            format!("the server names the endpoint {endpoint:?}, which is no address of its own origin");
+        TransportError::before(message)
+    };
+    let absolute = if endpoint.starts_with("//") {
+        return Err(bad());
+    } else if endpoint.contains("://") {
         endpoint.to_owned()
-    } else if endpoint.starts_with('/') && !endpoint.starts_with("//") {
+    } else if endpoint.starts_with('/') {
         format!("{origin}{endpoint}")
     } else if let Some(query) = endpoint.strip_prefix('?') {
         format!("{origin}{}?{query}", base.path())
     } else {
         let directory = base.path().rsplit_once('/').map_or("", |(directory, _)| directory);
         format!("{origin}{directory}/{endpoint}")
-    };
-    let bad = || {
-        TransportError::before(format!(
-            "the server names the endpoint {endpoint:?}, which is no address of its own origin"
-        ))
     };
     let uri: Uri = absolute.parse().map_err(|_| bad())?;
     if (uri.scheme(), uri.authority()) != (base.scheme(), base.authority()) {
