@@ -138,7 +138,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "conformance",
-        about: "the official suite: no failure and no warning, in every revision with a handshake",
+        about: "the official suite: no failure and no warning, in every revision of either era",
         needs: &["tools"],
         run: |project, extra| {
             let package = "bowline-conformance-server";

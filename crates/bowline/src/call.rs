@@ -304,7 +304,7 @@ impl<S> Call<S> {
             return kept.to().map_err(unusable);
         }
         let value = work().await.map_err(Into::into)?;
-        round.keep(key, Raw::from_value(&value).map_err(unusable)?);
+        round.keep(key, &Raw::from_value(&value).map_err(unusable)?);
         Ok(value)
     }
 

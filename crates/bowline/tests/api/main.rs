@@ -8,6 +8,7 @@ mod changing;
 mod examples;
 mod http;
 mod life;
+mod modern;
 mod prompts;
 mod resources;
 mod stdio;

@@ -142,7 +142,7 @@ impl Round {
     }
 
     /// Keeps a value for the next rounds: it travels sealed with the client.
-    pub fn keep(&self, key: impl Into<String>, value: Raw) {
+    pub fn keep(&self, key: impl Into<String>, value: &Raw) {
         self.kept.lock().insert(key.into(), value.detached());
     }
 
