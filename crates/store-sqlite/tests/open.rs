@@ -4,6 +4,8 @@
 
 mod support {
     pub(crate) mod calls;
+    pub(crate) mod process;
+    pub(crate) mod traffic;
 }
 
 use bowline_store::{KeyStore as _, StreamLog as _};
@@ -11,8 +13,11 @@ use bowline_store_sqlite::{OpenError, Options, SqliteStore};
 use bowline_testkit::Dir;
 use bytes::Bytes;
 use rusqlite::Connection;
-use std::{fs, path::Path};
-use support::calls::{ALL, append, call, id};
+use std::{fs, path::Path, process::Command};
+use support::{
+    calls::{ALL, append, call, id},
+    process::program,
+};
 
 /// Opens a file that must be refused, and makes sure that nothing of it changed.
 fn refused(path: &Path) -> OpenError {
@@ -141,6 +146,25 @@ async fn an_empty_file_and_an_unfinished_one_become_stores() {
         let store = SqliteStore::open(&path, Options::default()).unwrap();
         assert_eq!(store.read_after(id(1), 0, ALL).await.unwrap().tail, 200);
     }
+}
+
+/// Opening a file again and closing it takes no lock away from a store that this process has open.
+#[tokio::test]
+async fn a_store_that_is_open_keeps_its_locks() {
+    let dir = Dir::new();
+    let path = dir.join("st re %3f?#x");
+    let store = SqliteStore::open(&path, Options::default()).unwrap();
+    store.create(call(1)).await.unwrap();
+    drop(SqliteStore::open(&path, Options::default()).unwrap());
+    // Whoever closes a file last removes its log. Another process must not take itself for the last one.
+    let ended = Command::new(program()).arg("look").arg(&path).status();
+    assert!(ended.unwrap().success());
+    append(&store, 1, 1, 10).await.unwrap();
+    let log = path.with_file_name("st re %3f?#x-wal");
+    assert!(log.exists(), "the log of an open store was removed");
+    drop(store);
+    let store = SqliteStore::open(&path, Options::default()).unwrap();
+    assert_eq!(store.read_after(id(1), 0, ALL).await.unwrap().tail, 1);
 }
 
 #[cfg(unix)]
