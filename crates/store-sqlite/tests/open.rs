@@ -45,7 +45,7 @@ async fn store_with_events(path: &Path) {
 fn files_of_other_programs_are_refused() {
     let dir = Dir::new();
     let text = dir.join("text");
-    fs::write(&text, "a shopping list that is longer than the header of a database: ".repeat(4)).unwrap();
+    fs::write(&text, "a shopping list that is longer than the header of a database: ".repeat(40)).unwrap();
     assert!(matches!(refused(&text), OpenError::NotOurs { .. }));
     let short = dir.join("short");
     fs::write(&short, "x").unwrap();
@@ -61,7 +61,7 @@ fn files_of_other_programs_are_refused() {
         Connection::open(&path).unwrap().execute_batch(setup).unwrap();
         assert!(matches!(refused(&path), OpenError::NotOurs { .. }), "{name}");
     }
-    assert!(matches!(SqliteStore::open(dir.path(), Options::default()), Err(OpenError::Io { .. })));
+    assert!(matches!(SqliteStore::open(dir.path(), Options::default()), Err(OpenError::NotOurs { .. })));
     assert!(matches!(
         SqliteStore::open(&dir.join("no/such/folder"), Options::default()),
         Err(OpenError::Io { .. })
