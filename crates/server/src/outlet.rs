@@ -1,6 +1,11 @@
 //! The writing end of one stream: a pure [`Writer`] with a store behind it.
 
-use crate::{core::Core, log::Short, session::Session};
+use crate::{
+    core::Core,
+    fleet::{BACKSTOP, patiently},
+    log::Short,
+    session::Session,
+};
 use bowline_proto::time::millis;
 use bowline_proto::{
     cursor::StreamId,
@@ -8,7 +13,8 @@ use bowline_proto::{
     legacy::{Directive, Millis, Op, Outcome, Pushed, StopReason, Writer, WriterConfig},
 };
 use bowline_store::{
-    CreateError, Event, EventClass, NewStream, Store, StoreFuture, StreamKind, WriteAt, WriteError,
+    BackendId, CreateError, Event, EventClass, NewStream, ReadError, ReadLimit, Store, StoreFuture,
+    StreamKind, WriteAt, WriteError,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -19,7 +25,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::watch;
+use tokio::sync::{Notify, futures::Notified, watch};
 
 /// The epoch of a stream's first writer.
 pub(crate) const FIRST_EPOCH: u64 = 1;
@@ -33,6 +39,8 @@ pub(crate) enum Opened {
     Stored,
     /// The store would not have it: it lives with its connection, without ids.
     Unstored,
+    /// The store is away: there is no stream, and nothing can be said.
+    Away,
 }
 
 /// The writing end of one stream. Only creation is waited for; appends go out one after another, and what a reader sees
@@ -59,6 +67,10 @@ pub(crate) struct Outlet {
     said: AtomicU64,
     /// Whether a client has everything that there is to have.
     fetched: AtomicBool,
+    /// The newest attachment that was seen, so that readers on other backends are noticed.
+    generation: AtomicU64,
+    /// Told when nothing can be written any more, and when the last thing was said.
+    turned: Notify,
 }
 
 struct State {
@@ -66,10 +78,19 @@ struct State {
     log: Arc<dyn Store>,
     /// Whether somebody is carrying out the writer's operations.
     pumping: bool,
-    /// Whether nothing can be written any more.
-    stopped: bool,
+    /// Whether nothing can be written any more, and why.
+    stopped: Option<StopReason>,
+    /// Whether another backend writes the stream now: it is taken over when there is something to say.
+    foreign: bool,
     /// How many messages the writer has dropped that were counted.
     dropped: u64,
+}
+
+impl State {
+    fn replace(&mut self, writer: Writer) {
+        self.writer = writer;
+        self.dropped = 0;
+    }
 }
 
 impl Outlet {
@@ -112,7 +133,8 @@ impl Outlet {
                 writer: Writer::new(config, FIRST_EPOCH),
                 log,
                 pumping: false,
-                stopped: false,
+                stopped: None,
+                foreign: false,
                 dropped: 0,
             }),
             opened: watch::Sender::new(opened),
@@ -123,6 +145,8 @@ impl Outlet {
             asking: AtomicUsize::new(0),
             said: AtomicU64::new(0),
             fetched: AtomicBool::new(false),
+            generation: AtomicU64::new(0),
+            turned: Notify::new(),
         })
     }
 
@@ -152,7 +176,7 @@ impl Outlet {
             Pushed::Dropped | Pushed::Full | Pushed::AfterSeal | Pushed::Stopped => return false,
         }
         self.pump();
-        !self.state.lock().stopped
+        self.state.lock().stopped.is_none()
     }
 
     /// Says the last thing, or nothing more. A response that is too large becomes an error that says so.
@@ -168,6 +192,7 @@ impl Outlet {
             self.core.metrics.events_too_large.up();
         }
         self.pump();
+        self.turned.notify_waiters();
     }
 
     /// How many bytes were said on the stream.
@@ -194,7 +219,62 @@ impl Outlet {
         self.state.lock().log.clone()
     }
 
+    /// Waits until another backend has taken the stream of a call over, or the store has not taken it in: its call has no business
+    /// here any more.
+    pub(crate) async fn lost(&self) -> Lost {
+        loop {
+            let turned = self.turned.notified();
+            if *self.opened.borrow() == Opened::Away {
+                return Lost::StoreAway;
+            }
+            if matches!(self.state.lock().stopped, Some(StopReason::Fenced | StopReason::Sealed)) {
+                return Lost::Owner;
+            }
+            turned.await;
+        }
+    }
+
+    /// What the store has not got of a stream that is over: a connection can be given it without the store.
+    pub(crate) fn last_words(&self) -> Option<(u64, Vec<Bytes>)> {
+        self.state.lock().writer.last_words()
+    }
+
+    /// Whether somebody who has read up to `offset` has all that the store confirmed.
+    pub(crate) fn is_written_to(&self, offset: u64) -> bool {
+        let (next, _) = self.state.lock().writer.backlog();
+        offset.saturating_add(1) >= next
+    }
+
+    /// Told when [`Outlet::last_words`] may be there.
+    pub(crate) fn turned(&self) -> Notified<'_> {
+        self.turned.notified()
+    }
+
     // --- the reading side, as far as the writer has to know it ---
+
+    /// Notes the attachment of a connection on this backend.
+    pub(crate) fn note_generation(&self, generation: u64) {
+        self.generation.fetch_max(generation, Ordering::Relaxed);
+    }
+
+    /// Looks whether a client reads the stream on another backend, or did since the last look. While the store is away nobody knows, and
+    /// the answer is yes.
+    pub(crate) async fn is_read_elsewhere(&self) -> bool {
+        if !self.core.is_shared() || self.is_unstored() {
+            return false;
+        }
+        let tail = self.state.lock().writer.backlog().0.saturating_sub(1);
+        let nothing = ReadLimit { events: 1, bytes: 1 };
+        let read = match patiently(self.core.store.read_after(self.stream, tail, nothing)).await {
+            Ok(page) => page.generation > self.generation.fetch_max(page.generation, Ordering::Relaxed),
+            Err(ReadError::Unavailable(_)) => true,
+            Err(_) => false,
+        };
+        if read {
+            self.last_read.store(self.core.now().0, Ordering::Relaxed);
+        }
+        read
+    }
 
     /// Notes that a connection reads the stream, until the guard is dropped.
     pub(crate) fn read(self: &Arc<Self>) -> Reading {
@@ -232,9 +312,31 @@ impl Outlet {
         (*self.readers.borrow() == 0).then(|| Millis(self.last_read.load(Ordering::Relaxed)))
     }
 
-    /// Waits until a connection reads the stream.
+    /// Waits until a connection reads the stream, here or on another backend.
     pub(crate) async fn wait_read(&self) {
-        let _ = self.readers.subscribe().wait_for(|readers| *readers > 0).await;
+        let mut readers = self.readers.subscribe();
+        let here = readers.wait_for(|readers| *readers > 0);
+        let elsewhere = async {
+            if !self.core.is_shared() || self.is_unstored() {
+                return std::future::pending().await;
+            }
+            let mut wakeups = self.core.store.subscribe(self.stream);
+            // Who has attached before may have gone.
+            let _ = self.is_read_elsewhere().await;
+            loop {
+                tokio::select! {
+                    () = wakeups.changed() => {}
+                    () = tokio::time::sleep(BACKSTOP) => {}
+                }
+                if self.is_read_elsewhere().await {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            _ = here => {}
+            () = elsewhere => {}
+        }
     }
 
     /// Wishes that the connection that reads this stream be closed.
@@ -260,13 +362,30 @@ impl Outlet {
         if state.pumping {
             return;
         }
+        if state.foreign {
+            if state.writer.has_work() {
+                state.pumping = true;
+                tokio::spawn(self.clone().pump_slowly(None));
+            }
+            return;
+        }
         while let Some(op) = state.writer.next_op() {
             let log = state.log.clone();
-            if let Some(outcome) = self.start(&*log, &op).now() {
-                if self.settle(&mut state, &op, outcome) == Next::Pause {
-                    state.pumping = true;
-                    tokio::spawn(self.clone().pump_slowly(Some(op)));
-                    return;
+            let epoch = state.writer.epoch();
+            if let Some(outcome) = self.start(&*log, &op, epoch).now() {
+                match self.settle(&mut state, &op, outcome) {
+                    Next::Go => {}
+                    Next::Pause => {
+                        state.pumping = true;
+                        tokio::spawn(self.clone().pump_slowly(Some(op)));
+                        return;
+                    }
+                    Next::Foreign if state.writer.has_work() => {
+                        state.pumping = true;
+                        tokio::spawn(self.clone().pump_slowly(None));
+                        return;
+                    }
+                    Next::Foreign => return,
                 }
             } else {
                 state.pumping = true;
@@ -279,10 +398,25 @@ impl Outlet {
     async fn pump_slowly(self: Arc<Self>, first: Option<Op>) {
         let mut pause = Duration::from_millis(50);
         let mut next = first;
+        // What was refused last because another backend writes the stream: it may be in the log all the same.
+        let mut refused = None;
         loop {
             let op = match next.take() {
                 Some(op) => op,
                 None => {
+                    let foreign = {
+                        let mut state = self.state.lock();
+                        if state.foreign && !state.writer.has_work() {
+                            state.pumping = false;
+                            return;
+                        }
+                        state.foreign
+                    };
+                    if foreign && !self.take_back(refused.take()).await {
+                        tokio::time::sleep(pause).await;
+                        pause = (pause * 2).min(Duration::from_secs(2));
+                        continue;
+                    }
                     let mut state = self.state.lock();
                     match state.writer.next_op() {
                         Some(op) => op,
@@ -293,24 +427,69 @@ impl Outlet {
                     }
                 }
             };
-            let log = self.log();
-            let outcome = self.start(&*log, &op).await;
+            let (log, epoch) = {
+                let state = self.state.lock();
+                (state.log.clone(), state.writer.epoch())
+            };
+            let outcome = self.start(&*log, &op, epoch).await;
             let settled = self.settle(&mut self.state.lock(), &op, outcome);
-            if settled == Next::Pause {
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(2));
-            } else {
-                pause = Duration::from_millis(50);
+            match settled {
+                Next::Go => pause = Duration::from_millis(50),
+                Next::Pause => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_secs(2));
+                }
+                Next::Foreign => refused = Some(op),
             }
         }
     }
 
-    fn start<'a>(&self, log: &'a dyn Store, op: &Op) -> StoreFuture<'a, Outcome> {
+    /// Takes a session's own stream over from the backend that wrote it last: behind all that is in it, at an epoch that no other
+    /// backend uses. `false` where the store cannot be asked now.
+    async fn take_back(&self, refused: Option<Op>) -> bool {
+        let at = match &refused {
+            Some(Op::Append { offset, .. }) => offset.saturating_sub(1),
+            _ => 0,
+        };
+        let one = ReadLimit { events: 1, bytes: 1 };
+        let (epoch, tail, there) = match patiently(self.core.store.read_after(self.stream, at, one)).await {
+            Ok(page) if page.sealed => return self.stop(StopReason::Sealed),
+            Ok(page) => (page.epoch, page.tail, page.events.into_iter().next()),
+            // Its oldest events are gone, which the writer need not know.
+            Err(ReadError::Evicted { oldest }) => {
+                match patiently(self.core.store.read_after(self.stream, oldest.saturating_sub(1), one)).await
+                {
+                    Ok(page) => (page.epoch, page.tail, None),
+                    Err(_) => return false,
+                }
+            }
+            Err(ReadError::Unavailable(_)) => return false,
+            Err(ReadError::Lost { tail }) => return self.stop(StopReason::Lost { tail }),
+            Err(ReadError::Gone) => return self.stop(StopReason::Gone),
+        };
+        let written = matches!(&refused, Some(Op::Append { payload, .. }) if there.as_ref() == Some(payload));
+        let mut state = self.state.lock();
+        state.writer.take_back(next_epoch(epoch, self.core.backend), tail, written);
+        state.foreign = false;
+        true
+    }
+
+    /// Nothing can be written any more. Always `true`: there is nothing to try again.
+    fn stop(&self, reason: StopReason) -> bool {
+        let mut state = self.state.lock();
+        state.foreign = false;
+        state.stopped = Some(reason);
+        state.replace(Writer::stopped(reason));
+        true
+    }
+
+    fn start<'a>(&'a self, log: &'a dyn Store, op: &Op, epoch: u64) -> StoreFuture<'a, Outcome> {
         let options = &self.core.options;
-        let at = |offset| WriteAt { stream: self.stream, epoch: FIRST_EPOCH, offset };
+        let at = |offset| WriteAt { stream: self.stream, epoch, offset };
         match op {
-            Op::Create => log
-                .create(NewStream {
+            Op::Create => self.create(
+                log,
+                NewStream {
                     id: self.stream,
                     kind: self.kind,
                     owner: self.core.backend,
@@ -323,13 +502,8 @@ impl Outlet {
                     },
                     max_events: options.max_stream_events,
                     max_bytes: options.max_stream_bytes,
-                })
-                .map(|created| match created {
-                    Ok(()) => Outcome::Done,
-                    Err(CreateError::Exists) => Outcome::Exists,
-                    Err(CreateError::Full { .. }) => Outcome::Full,
-                    Err(CreateError::Unavailable(_)) => Outcome::Unavailable,
-                }),
+                },
+            ),
             Op::Append { offset, payload, droppable } => {
                 let class = if *droppable { EventClass::Droppable } else { EventClass::Kept };
                 log.append(at(*offset), Event { payload: payload.clone(), class }).map(outcome)
@@ -338,9 +512,74 @@ impl Outlet {
         }
     }
 
+    /// Makes the stream. Its owner needs a lease, or others would take it for one of a backend that died.
+    fn create<'a>(&'a self, log: &'a dyn Store, stream: NewStream) -> StoreFuture<'a, Outcome> {
+        let outcome = |created| match created {
+            Ok(()) => Outcome::Done,
+            Err(CreateError::Exists) => Outcome::Exists,
+            Err(CreateError::Full { .. }) => Outcome::Full,
+            Err(CreateError::Unavailable(_)) => Outcome::Unavailable,
+        };
+        let core = &self.core;
+        let Some(fleet) = core.fleet.as_ref().filter(|_| !self.is_unstored()) else {
+            return log.create(stream).map(outcome);
+        };
+        if fleet.lease.is_held(core) {
+            let made = log.create(stream);
+            return match made.try_now() {
+                Ok(made) => StoreFuture::ready(outcome(made)),
+                Err(made) => StoreFuture::later(async move { outcome(patiently(made).await) }),
+            };
+        }
+        StoreFuture::later(async move {
+            let asked = core.now();
+            let leased = patiently(log.renew(core.backend, core.is_draining(), core.options.lease_ttl)).await;
+            fleet.lease.note(core, asked, leased.is_ok());
+            match leased {
+                Ok(()) => outcome(patiently(log.create(stream)).await),
+                Err(_) => Outcome::Unavailable,
+            }
+        })
+    }
+
     fn settle(&self, state: &mut State, op: &Op, outcome: Outcome) -> Next {
+        let shared_by_writers =
+            self.kind == StreamKind::Standalone && self.core.is_shared() && !self.is_unstored();
+        if shared_by_writers {
+            let other = match (op, outcome) {
+                (Op::Create, Outcome::Exists) => true,
+                (Op::Append { .. } | Op::Seal { .. }, Outcome::Fenced) => true,
+                // Another backend wrote under an epoch that was taken over from it.
+                (Op::Append { offset, .. }, Outcome::OutOfOrder { tail }) => tail >= *offset,
+                _ => false,
+            };
+            if other {
+                if matches!(op, Op::Create) {
+                    self.opened.send_replace(Opened::Stored);
+                }
+                // What it has stays in its queue until it is taken back for good.
+                let epoch = state.writer.epoch();
+                let _ = state.writer.on_outcome(Outcome::Unavailable);
+                state.writer.take_back(epoch, 0, false);
+                state.foreign = true;
+                return Next::Foreign;
+            }
+        }
         if matches!(op, Op::Create) {
-            if matches!(outcome, Outcome::Full | Outcome::Unavailable) && !self.is_unstored() {
+            if outcome == Outcome::Unavailable && !self.is_unstored() {
+                if self.kind == StreamKind::Standalone {
+                    let _ = state.writer.on_outcome(outcome);
+                    return Next::Pause;
+                }
+                // Nothing of it is anywhere, and nothing was promised: its client is told to come again.
+                self.core.metrics.streams_refused.up();
+                state.replace(Writer::stopped(StopReason::Gone));
+                state.stopped = Some(StopReason::Gone);
+                self.opened.send_replace(Opened::Away);
+                self.turned.notify_waiters();
+                return Next::Go;
+            }
+            if outcome == Outcome::Full && !self.is_unstored() {
                 // The call finishes on its connection: same road, another log, no ids.
                 self.core.metrics.streams_unstored.up();
                 state.log = self.core.ephemeral.clone();
@@ -363,7 +602,8 @@ impl Outlet {
             Directive::Retry => Next::Pause,
             Directive::Stop(reason) => {
                 tracing::warn!(stream = %Short::stream(self.stream), %reason, "a stream cannot be written any more");
-                state.stopped = true;
+                state.stopped = Some(reason);
+                self.turned.notify_waiters();
                 // Its response will never come. Whoever waits for it is told so when the stream is gone, and only then.
                 if self.kind == StreamKind::Call
                     && matches!(reason, StopReason::Full | StopReason::Lost { .. })
@@ -434,6 +674,23 @@ enum Next {
     Go,
     /// The store is away: try again after a pause.
     Pause,
+    /// Another backend writes the stream: take it over once there is something to say.
+    Foreign,
+}
+
+/// Why a call has no business here any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// Another backend ended it, because this one seemed dead.
+    Owner,
+    /// The store did not take its stream in.
+    StoreAway,
+}
+
+/// An epoch above `epoch` that no other backend uses: the upper half counts, the lower half names the backend. Two writers of one epoch
+/// could take each other's events for their own.
+const fn next_epoch(epoch: u64, backend: BackendId) -> u64 {
+    (((epoch >> 32) + 1) << 32) | (backend.0 & 0xffff_ffff)
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "passed as a function to map")]
