@@ -45,7 +45,7 @@ enum Found {
 /// Opens the file, or makes it. Blocks: see [`SqliteStore::open`](crate::SqliteStore::open).
 pub(crate) fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
     let report = |error: rusqlite::Error| refusal(path, &error, options.patience);
-    let mut found = inspect(path).map_err(|refused| refused.at(path))?;
+    let mut found = inspect(path, options.patience)?;
     let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, options.patience).map_err(report)?;
     // Until the file is known to be ours and sound, closing it must not touch it.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(report)?;
@@ -122,15 +122,11 @@ impl Refused {
     }
 }
 
-impl From<io::Error> for Refused {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
 /// Looks at the first bytes of the file. Makes an empty one where there is none, for its owner only: it
 /// holds what clients said.
-fn inspect(path: &Path) -> Result<Found, Refused> {
+fn inspect(path: &Path, patience: Duration) -> Result<Found, OpenError> {
+    let report = |error: rusqlite::Error| refusal(path, &error, patience);
+    let io = |error: io::Error| Refused::Io(error).at(path);
     let mut make = OpenOptions::new();
     make.write(true).create_new(true);
     #[cfg(unix)]
@@ -138,32 +134,35 @@ fn inspect(path: &Path) -> Result<Found, Refused> {
     match make.open(path) {
         Ok(_) => return Ok(Found::Empty),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(io(error)),
     }
-    let found = fs::metadata(path)?;
+    let found = fs::metadata(path).map_err(io)?;
     if !found.is_file() {
-        return Err(Refused::NotOurs("it is no file".to_owned()));
+        return Err(Refused::NotOurs("it is no file".to_owned()).at(path));
     }
     if found.len() == 0 {
         return Ok(Found::Empty);
     }
     if found.len() < HEADER_BYTES {
-        return Err(Refused::NotOurs("it is no SQLite database".to_owned()));
+        return Err(Refused::NotOurs("it is no SQLite database".to_owned()).at(path));
     }
-    match header(path)? {
-        (schema::APPLICATION, version) if version > schema::VERSION => Err(Refused::Newer(version)),
-        (schema::APPLICATION, _) => Ok(Found::Ours),
-        // A file that was just made has everything in its log.
-        (0, 0) if fs::metadata(log_of(path)).is_ok_and(|log| log.len() > 0) => {
-            let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, Duration::ZERO)
-                .map_err(|error| Refused::Damaged(error.to_string()))?;
-            examine(&conn).map_err(|error| Refused::Damaged(error.to_string()))?
+    let has_log = fs::metadata(log_of(path)).is_ok_and(|log| log.len() > 0);
+    let refused = match header(path) {
+        Ok((schema::APPLICATION, version)) if version > schema::VERSION => Refused::Newer(version),
+        Ok((schema::APPLICATION, _)) => return Ok(Found::Ours),
+        // A file that was just made has everything in its log; one whose process was killed while it copied the log has
+        // some pages without others.
+        Ok((0, 0)) | Err(Refused::Damaged(_)) if has_log => {
+            let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, patience).map_err(report)?;
+            return examine(&conn).map_err(report)?.map_err(|refused| refused.at(path));
         }
-        (0, 0) if found.len() <= PAGE_BYTES => Ok(Found::Empty),
-        (application, version) => Err(Refused::NotOurs(format!(
+        Ok((0, 0)) if found.len() <= PAGE_BYTES => return Ok(Found::Empty),
+        Ok((application, version)) => Refused::NotOurs(format!(
             "it is an SQLite database of another program (application id {application:#x}, version {version})"
-        ))),
-    }
+        )),
+        Err(refused) => refused,
+    };
+    Err(refused.at(path))
 }
 
 /// Application id and schema version in the first bytes of the file, whatever is in its log. Touches nothing.

@@ -167,6 +167,27 @@ async fn a_store_that_is_open_keeps_its_locks() {
     assert_eq!(store.read_after(id(1), 0, ALL).await.unwrap().tail, 1);
 }
 
+/// A process that is killed while it copies its log into the file leaves a file that makes sense only with its log.
+#[tokio::test]
+async fn a_file_that_was_half_copied_from_its_log_is_whole() {
+    let dir = Dir::new();
+    let path = dir.join("store");
+    let store = SqliteStore::open(&path, Options::default()).unwrap();
+    store.create(call(1)).await.unwrap();
+    for offset in 1..=20 {
+        append(&store, 1, offset, 2_000).await.unwrap();
+    }
+    // The log of a store that is open, and the file as it would be with the first page of it.
+    let (half, log) = (dir.join("half"), dir.join("half-wal"));
+    fs::copy(dir.join("store-wal"), &log).unwrap();
+    let mut file = fs::read(&path).unwrap();
+    drop(store);
+    file[..4_096].copy_from_slice(&fs::read(&path).unwrap()[..4_096]);
+    fs::write(&half, file).unwrap();
+    let store = SqliteStore::open(&half, Options::default()).unwrap();
+    assert_eq!(store.read_after(id(1), 0, ALL).await.unwrap().events.len(), 20);
+}
+
 #[cfg(unix)]
 #[test]
 fn a_new_file_is_for_its_owner_only() {
