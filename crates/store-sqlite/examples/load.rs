@@ -4,6 +4,7 @@
 //! - `load acks PATH NAME WRITERS`: writes for ever, and prints a line for each answer; `NAME` makes its ids unlike those of others
 //! - `load log PATH BYTES`: writes while a reader keeps the log from being copied into the file, until the log has so many
 //!   bytes; then prints a line and waits
+//! - `load look PATH`: opens the file as any SQLite program does, and closes it
 
 #[path = "../tests/support/payload.rs"]
 mod payload;
@@ -43,7 +44,8 @@ async fn main() -> Outcome {
         }
         ["acks", path, name, writers] => acks(Path::new(path), name, writers.parse()?).await,
         ["log", path, bytes] => log(Path::new(path), bytes.parse()?).await,
-        _ => Err("usage: load rate PATH full|os WRITERS SECONDS | load acks PATH NAME WRITERS | load log PATH BYTES".into()),
+        ["look", path] => look(Path::new(path)),
+        _ => Err("usage: see the first lines of examples/load.rs".into()),
     }
 }
 
@@ -198,7 +200,14 @@ fn record(standalone: StreamId) -> SessionRecord {
         log_level: None,
         subscriptions: BTreeSet::new(),
         standalone,
+        notes: std::collections::BTreeMap::new(),
     }
+}
+
+fn look(path: &Path) -> Outcome {
+    let conn = rusqlite::Connection::open(path)?;
+    conn.query_row("SELECT count(*) FROM streams", [], |_| Ok(()))?;
+    Ok(())
 }
 
 async fn log(path: &Path, bytes: u64) -> Outcome {

@@ -10,7 +10,7 @@ use crate::{
     tx::{State, Tx},
 };
 use bowline_store::Unavailable;
-use rusqlite::{Connection, Error};
+use rusqlite::{Connection, Error, ErrorCode};
 use std::{
     fs,
     path::PathBuf,
@@ -110,17 +110,20 @@ impl Committer {
     /// Does a batch, and answers.
     fn work(&mut self, mut jobs: Vec<Job>, with_hints: bool) {
         let started = instant();
-        for _ in 0..TRIES {
+        let sweeping = self.sweep > 0;
+        let mut tries = TRIES;
+        loop {
+            tries -= 1;
             match self.transact(&mut jobs, with_hints) {
                 Ok(committed) => {
                     self.failing = false;
-                    self.answer(jobs, committed, started);
+                    self.answer(jobs, committed, sweeping && self.sweep == 0, started);
                     return;
                 }
                 // SQLite refused one of them, before anything was committed: the others need not suffer.
-                Err(Failure { error, at: Step::Job(at) }) if jobs.len() > 1 => {
-                    let refused = jobs.remove(at);
-                    refused.job.fail(self.unavailable(&error));
+                Err(Failure { error, at: Step::Job(at) }) if jobs.len() > 1 && tries > 0 => {
+                    let why = self.report(&error);
+                    jobs.remove(at).job.fail(why);
                 }
                 Err(failure) => {
                     self.fail(jobs, &failure);
@@ -128,11 +131,9 @@ impl Committer {
                 }
             }
         }
-        let why = Unavailable(format!("{}: too many changes in one batch failed", self.path.display()));
-        jobs.into_iter().for_each(|queued| queued.job.fail(why.clone()));
     }
 
-    fn answer(&mut self, jobs: Vec<Job>, committed: bool, started: Instant) {
+    fn answer(&mut self, jobs: Vec<Job>, committed: bool, swept: bool, started: Instant) {
         let shared = Arc::clone(&self.shared);
         let counts = &shared.counts;
         if committed {
@@ -150,7 +151,8 @@ impl Committer {
             thread::sleep(PAUSE);
         }
         self.since_measured += u32::from(committed);
-        if self.since_measured >= 256 {
+        // After housekeeping too, which comes every second.
+        if self.since_measured >= 256 || swept {
             self.measure();
         }
     }
@@ -158,11 +160,12 @@ impl Committer {
     fn fail(&mut self, jobs: Vec<Job>, failure: &Failure) {
         self.shared.counts.failed.add(1);
         self.sweep = 0;
-        let why = self.unavailable(&failure.error);
-        if !std::mem::replace(&mut self.failing, true) {
-            tracing::error!(error = %why, "changes of the store failed; nothing of them is there");
-        }
-        if matches!(failure.at, Step::Commit) {
+        let why = self.report(&failure.error);
+        if matches!(failure.at, Step::Commit) || is_full(&failure.error) {
+            // A page that changed often is in the log as often: where the disk is full, copying the log makes room.
+            if let Err(error) = self.shorten_log() {
+                tracing::debug!(%error, "the log of the store could not be made smaller");
+            }
             // What the failed transaction left in the log is not valid while something else follows it: write that now,
             // so that a restart does not find what was answered with an error.
             if let Err(error) = self.overwrite() {
@@ -184,13 +187,18 @@ impl Committer {
         written
     }
 
-    fn unavailable(&self, error: &Error) -> Unavailable {
+    /// What to answer; logged where it is the first failure after a success.
+    fn report(&mut self, error: &Error) -> Unavailable {
         let file = self.path.display();
-        Unavailable(if is_busy(error) {
+        let why = Unavailable(if is_busy(error) {
             format!("{file} is locked by another process")
         } else {
             format!("{file} cannot be written: {error}")
-        })
+        });
+        if !std::mem::replace(&mut self.failing, true) {
+            tracing::error!(error = %why, "changes of the store failed; nothing of them is there");
+        }
+        why
     }
 
     /// Runs all of them in one transaction; says whether there was anything to commit.
@@ -279,14 +287,21 @@ impl Committer {
         let log = size(log_of(&self.path));
         counts.log_bytes.set(log);
         if log > LARGE_LOG
-            && let Err(error) = self
-                .conn
-                .busy_timeout(Duration::from_millis(100))
-                .and_then(|()| self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())))
+            && let Err(error) = self.shorten_log()
         {
             tracing::warn!(%error, "the log of the store could not be made smaller");
         }
     }
+
+    /// Copies the log into the file and empties it, waiting for readers for a moment.
+    fn shorten_log(&self) -> rusqlite::Result<()> {
+        self.conn.busy_timeout(Duration::from_millis(100))?;
+        self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+    }
+}
+
+fn is_full(error: &Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DiskFull)
 }
 
 /// Starts the committer. The lane is closed when it ends, however that comes.

@@ -8,7 +8,7 @@ use crate::{
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 use std::{
     fs::{self, OpenOptions},
-    io::{self, Read as _},
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -22,6 +22,9 @@ const CHECKED_BYTES: u64 = 4 << 20;
 const CHECKPOINT_PAGES: u32 = 1_000;
 
 const PAGE_BYTES: u64 = 4_096;
+
+/// No database is smaller. SQLite takes a file of a few bytes for an empty one.
+const HEADER_BYTES: u64 = 512;
 
 /// A file that was opened.
 pub(crate) struct Opened {
@@ -42,7 +45,7 @@ enum Found {
 /// Opens the file, or makes it. Blocks: see [`SqliteStore::open`](crate::SqliteStore::open).
 pub(crate) fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
     let report = |error: rusqlite::Error| refusal(path, &error, options.patience);
-    let mut found = inspect(path).map_err(|refused| refused.at(path))?;
+    let mut found = inspect(path, options.patience)?;
     let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, options.patience).map_err(report)?;
     // Until the file is known to be ours and sound, closing it must not touch it.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(report)?;
@@ -119,15 +122,11 @@ impl Refused {
     }
 }
 
-impl From<io::Error> for Refused {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-/// Looks at the first bytes of the file, without SQLite. Makes an empty one where there is none, for its owner only: it
+/// Looks at the first bytes of the file. Makes an empty one where there is none, for its owner only: it
 /// holds what clients said.
-fn inspect(path: &Path) -> Result<Found, Refused> {
+fn inspect(path: &Path, patience: Duration) -> Result<Found, OpenError> {
+    let report = |error: rusqlite::Error| refusal(path, &error, patience);
+    let io = |error: io::Error| Refused::Io(error).at(path);
     let mut make = OpenOptions::new();
     make.write(true).create_new(true);
     #[cfg(unix)]
@@ -135,35 +134,61 @@ fn inspect(path: &Path) -> Result<Found, Refused> {
     match make.open(path) {
         Ok(_) => return Ok(Found::Empty),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(io(error)),
     }
-    let file = fs::File::open(path)?;
-    let length = file.metadata()?.len();
-    if length == 0 {
+    let found = fs::metadata(path).map_err(io)?;
+    if !found.is_file() {
+        return Err(Refused::NotOurs("it is no file".to_owned()).at(path));
+    }
+    if found.len() == 0 {
         return Ok(Found::Empty);
     }
-    let mut header = Vec::new();
-    file.take(100).read_to_end(&mut header)?;
-    if header.len() < 100 || !header.starts_with(b"SQLite format 3\0") {
-        return Err(Refused::NotOurs("it is no SQLite database".to_owned()));
+    if found.len() < HEADER_BYTES {
+        return Err(Refused::NotOurs("it is no SQLite database".to_owned()).at(path));
     }
-    let number = |at: usize| {
-        i64::from(header[at..at + 4].iter().fold(0_u32, |number, byte| number << 8 | u32::from(*byte)))
-    };
-    match (number(68), number(60)) {
-        (schema::APPLICATION, version) if version > schema::VERSION => Err(Refused::Newer(version)),
-        (schema::APPLICATION, _) => Ok(Found::Ours),
-        // A file that was just made has everything in its log.
-        (0, 0) if fs::metadata(log_of(path)).is_ok_and(|log| log.len() > 0) => {
-            let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, Duration::ZERO)
-                .map_err(|error| Refused::Damaged(error.to_string()))?;
-            examine(&conn).map_err(|error| Refused::Damaged(error.to_string()))?
+    let has_log = fs::metadata(log_of(path)).is_ok_and(|log| log.len() > 0);
+    let refused = match header(path) {
+        Ok((schema::APPLICATION, version)) if version > schema::VERSION => Refused::Newer(version),
+        Ok((schema::APPLICATION, _)) => return Ok(Found::Ours),
+        // A file that was just made has everything in its log; one whose process was killed while it copied the log has
+        // some pages without others.
+        Ok((0, 0)) | Err(Refused::Damaged(_)) if has_log => {
+            let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, patience).map_err(report)?;
+            return examine(&conn).map_err(report)?.map_err(|refused| refused.at(path));
         }
-        (0, 0) if length <= PAGE_BYTES => Ok(Found::Empty),
-        (application, version) => Err(Refused::NotOurs(format!(
+        Ok((0, 0)) if found.len() <= PAGE_BYTES => return Ok(Found::Empty),
+        Ok((application, version)) => Refused::NotOurs(format!(
             "it is an SQLite database of another program (application id {application:#x}, version {version})"
-        ))),
+        )),
+        Err(refused) => refused,
+    };
+    Err(refused.at(path))
+}
+
+/// Application id and schema version in the first bytes of the file, whatever is in its log. Touches nothing.
+///
+/// SQLite reads them, as a file that never changes: to open and close the file by other means would take the locks away
+/// that another store in this process has on it.
+fn header(path: &Path) -> Result<(i64, i64), Refused> {
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                uri.push(char::from(*byte));
+            }
+            byte => uri.push_str(&format!("%{byte:02X}")),
+        }
     }
+    uri.push_str("?immutable=1");
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let read = Connection::open_with_flags(uri, flags)
+        .and_then(|conn| Ok((schema::application(&conn)?, schema::version(&conn)?)));
+    read.map_err(|error| match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => Refused::NotOurs("it is no SQLite database".to_owned()),
+        Some(ErrorCode::DatabaseCorrupt) => Refused::Damaged(error.to_string()),
+        _ => Refused::Unusable(error.to_string()),
+    })
 }
 
 /// Asks SQLite what the file is, with what is in its log.

@@ -4,6 +4,8 @@
 
 mod support {
     pub(crate) mod calls;
+    pub(crate) mod process;
+    pub(crate) mod traffic;
 }
 
 use bowline_store::{KeyStore as _, StreamLog as _};
@@ -11,8 +13,11 @@ use bowline_store_sqlite::{OpenError, Options, SqliteStore};
 use bowline_testkit::Dir;
 use bytes::Bytes;
 use rusqlite::Connection;
-use std::{fs, path::Path};
-use support::calls::{ALL, append, call, id};
+use std::{fs, path::Path, process::Command};
+use support::{
+    calls::{ALL, append, call, id},
+    process::program,
+};
 
 /// Opens a file that must be refused, and makes sure that nothing of it changed.
 fn refused(path: &Path) -> OpenError {
@@ -40,7 +45,7 @@ async fn store_with_events(path: &Path) {
 fn files_of_other_programs_are_refused() {
     let dir = Dir::new();
     let text = dir.join("text");
-    fs::write(&text, "a shopping list that is longer than the header of a database: ".repeat(4)).unwrap();
+    fs::write(&text, "a shopping list that is longer than the header of a database: ".repeat(40)).unwrap();
     assert!(matches!(refused(&text), OpenError::NotOurs { .. }));
     let short = dir.join("short");
     fs::write(&short, "x").unwrap();
@@ -56,7 +61,7 @@ fn files_of_other_programs_are_refused() {
         Connection::open(&path).unwrap().execute_batch(setup).unwrap();
         assert!(matches!(refused(&path), OpenError::NotOurs { .. }), "{name}");
     }
-    assert!(matches!(SqliteStore::open(dir.path(), Options::default()), Err(OpenError::Io { .. })));
+    assert!(matches!(SqliteStore::open(dir.path(), Options::default()), Err(OpenError::NotOurs { .. })));
     assert!(matches!(
         SqliteStore::open(&dir.join("no/such/folder"), Options::default()),
         Err(OpenError::Io { .. })
@@ -141,6 +146,46 @@ async fn an_empty_file_and_an_unfinished_one_become_stores() {
         let store = SqliteStore::open(&path, Options::default()).unwrap();
         assert_eq!(store.read_after(id(1), 0, ALL).await.unwrap().tail, 200);
     }
+}
+
+/// Opening a file again and closing it takes no lock away from a store that this process has open.
+#[tokio::test]
+async fn a_store_that_is_open_keeps_its_locks() {
+    let dir = Dir::new();
+    let path = dir.join("st re %3f?#x");
+    let store = SqliteStore::open(&path, Options::default()).unwrap();
+    store.create(call(1)).await.unwrap();
+    drop(SqliteStore::open(&path, Options::default()).unwrap());
+    // Whoever closes a file last removes its log. Another process must not take itself for the last one.
+    let ended = Command::new(program()).arg("look").arg(&path).status();
+    assert!(ended.unwrap().success());
+    append(&store, 1, 1, 10).await.unwrap();
+    let log = path.with_file_name("st re %3f?#x-wal");
+    assert!(log.exists(), "the log of an open store was removed");
+    drop(store);
+    let store = SqliteStore::open(&path, Options::default()).unwrap();
+    assert_eq!(store.read_after(id(1), 0, ALL).await.unwrap().tail, 1);
+}
+
+/// A process that is killed while it copies its log into the file leaves a file that makes sense only with its log.
+#[tokio::test]
+async fn a_file_that_was_half_copied_from_its_log_is_whole() {
+    let dir = Dir::new();
+    let path = dir.join("store");
+    let store = SqliteStore::open(&path, Options::default()).unwrap();
+    store.create(call(1)).await.unwrap();
+    for offset in 1..=20 {
+        append(&store, 1, offset, 2_000).await.unwrap();
+    }
+    // The log of a store that is open, and the file as it would be with the first page of it.
+    let (half, log) = (dir.join("half"), dir.join("half-wal"));
+    fs::copy(dir.join("store-wal"), &log).unwrap();
+    let mut file = fs::read(&path).unwrap();
+    drop(store);
+    file[..4_096].copy_from_slice(&fs::read(&path).unwrap()[..4_096]);
+    fs::write(&half, file).unwrap();
+    let store = SqliteStore::open(&half, Options::default()).unwrap();
+    assert_eq!(store.read_after(id(1), 0, ALL).await.unwrap().events.len(), 20);
 }
 
 #[cfg(unix)]

@@ -1,4 +1,6 @@
-//! The writing process (the example `load`), and the store file.
+//! The writing process: the example `load`.
+
+#![allow(dead_code, reason = "each test file uses some of it")]
 
 use super::traffic::Ack;
 use bowline_proto::cursor::StreamId;
@@ -77,7 +79,7 @@ fn stream(hex: &str) -> Option<StreamId> {
 }
 
 /// Where cargo puts the example beside the tests.
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     let mut path = std::env::current_exe().expect("a test has a path");
     path.pop();
     if path.ends_with("deps") {
