@@ -69,7 +69,7 @@ pub(crate) async fn connect(
                         last = RedisError::from((
                             ErrorKind::Io,
                             "a sentinel, or the primary it named, is silent",
-                        ))
+                        ));
                     }
                 }
             }
@@ -202,8 +202,8 @@ pub(crate) fn is_forbidden(error: &RedisError) -> bool {
     error.code() == Some("NOPERM") || error.to_string().contains("unknown command")
 }
 
-/// The primaries of a cluster by the slots that each has.
-pub(crate) async fn slots(connection: &mut Connection) -> RedisResult<Vec<(i64, String, u16)>> {
+/// The primaries of a cluster, in the order of the slots that each has.
+pub(crate) async fn primaries(connection: &mut Connection) -> RedisResult<Vec<(String, u16)>> {
     let mut question = cmd("CLUSTER");
     let value = connection.send(question.arg("SLOTS")).await?;
     let mut found = Vec::new();
@@ -222,6 +222,28 @@ pub(crate) async fn slots(connection: &mut Connection) -> RedisResult<Vec<(i64, 
             }
         }
     }
+    found.sort_unstable();
+    Ok(found.into_iter().map(|(_, host, port)| (host, port)).collect())
+}
+
+/// The incarnations of the primaries of a cluster: another one may have lost its memory.
+pub(crate) async fn incarnations(connection: &mut Connection) -> RedisResult<Vec<String>> {
+    fn collect(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::BulkString(text) => {
+                let text = String::from_utf8_lossy(text);
+                found.extend(text.lines().filter_map(|line| line.strip_prefix("run_id:")).map(str::to_owned));
+            }
+            Value::Array(values) => values.iter().for_each(|value| collect(value, found)),
+            Value::Map(pairs) => pairs.iter().for_each(|(_, value)| collect(value, found)),
+            Value::VerbatimString { text, .. } => collect(&Value::BulkString(text.clone().into()), found),
+            _ => {}
+        }
+    }
+    let mut question = cmd("INFO");
+    let answer = connection.send(question.arg("SERVER")).await?;
+    let mut found = Vec::new();
+    collect(&answer, &mut found);
     found.sort_unstable();
     Ok(found)
 }

@@ -58,8 +58,18 @@ pub(crate) struct Link {
     generations: AtomicU64,
     /// Answers that did not come in time since the last one that did.
     silences: AtomicU32,
-    /// Primaries of the cluster that were seen last.
-    nodes: Mutex<Vec<(String, u16)>>,
+    cluster: Mutex<Cluster>,
+}
+
+/// What was seen of a cluster last.
+#[derive(Debug, Default)]
+struct Cluster {
+    /// Its primaries.
+    nodes: Vec<(String, u16)>,
+    /// Their incarnations.
+    incarnations: Vec<String>,
+    /// When either changed.
+    moved: Option<Instant>,
 }
 
 /// How an error is met.
@@ -119,7 +129,7 @@ impl Link {
             scripts: AtomicBool::new(form == Form::Script),
             generations: AtomicU64::new(1),
             silences: AtomicU32::new(0),
-            nodes: Mutex::default(),
+            cluster: Mutex::default(),
         })
     }
 
@@ -155,9 +165,19 @@ impl Link {
         self.within_deadline("command", async |sent| {
             let mut up = self.connection().await?;
             sent.store(up.generation, Relaxed);
-            up.connection.send(&command).await.map_err(|error| error.to_string())
+            up.connection.send(&command).await.map_err(|error| {
+                if remedy(&error) == Remedy::Reconnect && !up.connection.is_cluster() {
+                    self.lose(up.generation);
+                }
+                error.to_string()
+            })
         })
         .await
+    }
+
+    /// Sees whether the connection still is one: who says nothing does not notice that it is gone.
+    pub(crate) async fn probe(self: &Arc<Self>) {
+        let _ = self.send(redis::cmd("PING")).await;
     }
 
     async fn within_deadline(
@@ -267,7 +287,7 @@ impl Link {
 
     /// One try to get a connection that works.
     async fn connect(&self) -> Result<(), String> {
-        let nodes = self.nodes.lock().clone();
+        let nodes = self.cluster.lock().nodes.clone();
         let attempt = async {
             let mut connected = connect::connect(&self.topology, &nodes, &self.options).await?;
             // A new primary, or one that lost its memory.
@@ -303,17 +323,29 @@ impl Link {
         sleep(jittered(length)).await;
     }
 
-    /// Notes the primaries of a cluster; returns whether they have changed.
-    pub(crate) fn note_nodes(&self, found: Vec<(String, u16)>) -> bool {
-        let mut nodes = self.nodes.lock();
-        let changed = !nodes.is_empty() && *nodes != found;
-        *nodes = found;
+    /// Notes what a cluster is made of; returns whether that has changed.
+    pub(crate) fn note_cluster(&self, nodes: Vec<(String, u16)>, incarnations: Vec<String>) -> bool {
+        let mut cluster = self.cluster.lock();
+        let changed =
+            !cluster.nodes.is_empty() && (cluster.nodes != nodes || cluster.incarnations != incarnations);
+        if changed {
+            cluster.moved = Some(Instant::now());
+        }
+        (cluster.nodes, cluster.incarnations) = (nodes, incarnations);
         changed
+    }
+
+    /// Whether the server was lost a moment ago, so that writers may still be completing what it forgot.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        let now = Instant::now();
+        let recent = |since: Instant| now.duration_since(since) < self.options.settle;
+        self.cluster.lock().moved.is_some_and(recent)
+            || self.up().is_none_or(|up| up.generation > 1 && recent(up.since))
     }
 
     /// A node of the cluster, another one each time; the primary where there is no cluster.
     pub(crate) fn some_node(&self, up: &Up) -> ConnectionInfo {
-        let nodes = self.nodes.lock();
+        let nodes = &self.cluster.lock().nodes;
         let at = usize::try_from(random()).unwrap_or(0) % nodes.len().max(1);
         match (up.connection.is_cluster(), nodes.get(at)) {
             (true, Some((host, port))) => crate::endpoint::at(&up.primary, host, *port),

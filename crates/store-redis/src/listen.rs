@@ -86,7 +86,11 @@ async fn listen_once(inner: &Arc<Inner>) -> RedisResult<()> {
     loop {
         tokio::select! {
             message = messages.next() => {
-                let Some(message) = message else { return Ok(()) };
+                let Some(message) = message else {
+                    // The other connection may be gone too.
+                    inner.link.probe().await;
+                    return Ok(());
+                };
                 heard = Instant::now();
                 match Message::read(message.get_payload_bytes()) {
                     Some(Message::News(stream)) => {

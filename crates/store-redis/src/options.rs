@@ -52,6 +52,9 @@ pub struct Options {
     /// How long a reader whose position is after the end of the log waits for the writer to append the rest again.
     /// Default 400 ms, within `deadline`.
     pub lost_patience: Duration,
+    /// How long after a loss of the connection (or another primary in a cluster) such a reader is told that the store is
+    /// unavailable, not that its events are lost: their writer may need as long to come back. Default 5 s.
+    pub settle: Duration,
     /// The most bytes of payload in one event. A larger one is refused, whatever it is. Default 16 MiB.
     pub event_bytes: usize,
     /// The most letters in one mailbox. At the bound one more is refused. Default 1,000.
@@ -81,6 +84,7 @@ impl Default for Options {
             tail_stream_bytes: 1 << 20,
             tail_bytes: 64 << 20,
             lost_patience: Duration::from_millis(400),
+            settle: Duration::from_secs(5),
             event_bytes: 16 << 20,
             letters: 1_000,
             letter_bytes: 32 << 20,

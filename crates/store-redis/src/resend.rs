@@ -12,7 +12,8 @@ use bowline_proto::cursor::StreamId;
 use bowline_store::{Unavailable, WriteAt};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use std::{sync::Arc, time::Duration};
+use parking_lot::Mutex;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc,
     time::{Instant, MissedTickBehavior, interval},
@@ -156,8 +157,10 @@ pub(crate) async fn look_after(inner: Arc<Inner>, mut asked: mpsc::Receiver<Stre
     let mut generation = 1;
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // Those that could not be looked after yet.
+    let mut again: BTreeSet<StreamId> = BTreeSet::new();
     loop {
-        let streams = tokio::select! {
+        let mut streams = tokio::select! {
             changed = state.changed() => {
                 if changed.is_err() {
                     return;
@@ -169,41 +172,54 @@ pub(crate) async fn look_after(inner: Arc<Inner>, mut asked: mpsc::Receiver<Stre
                 inner.tails.lock().remembered()
             }
             _ = look.tick() => {
-                let Some(up) = inner.link.up().filter(|up| up.connection.is_cluster()) else { continue };
-                if !has_moved(&inner.link, up).await {
-                    continue;
+                let moved = match inner.link.up().filter(|up| up.connection.is_cluster()) {
+                    Some(up) => has_moved(&inner.link, up).await,
+                    None => false,
+                };
+                if moved {
+                    inner.waiters.start_over();
+                    inner.tails.lock().remembered()
+                } else {
+                    Vec::new()
                 }
-                inner.waiters.start_over();
-                inner.tails.lock().remembered()
             }
             Some(stream) = asked.recv() => {
                 let mut streams = vec![stream];
                 while let Ok(stream) = asked.try_recv() {
                     streams.push(stream);
                 }
-                streams.sort_unstable();
-                streams.dedup();
                 streams
             }
         };
+        streams.extend(std::mem::take(&mut again));
+        streams.sort_unstable();
+        streams.dedup();
+        let missed = Mutex::new(BTreeSet::new());
         stream::iter(streams)
             .for_each_concurrent(AT_ONCE, |stream| {
-                let inner = &inner;
+                let (inner, missed) = (&inner, &missed);
                 async move {
-                    // Where the store is away again, it is looked after again when it is back.
-                    let _ = inner.look_after(stream).await;
+                    if inner.look_after(stream).await.is_err() {
+                        missed.lock().insert(stream);
+                    }
                 }
             })
             .await;
+        again = missed.into_inner();
     }
 }
 
-/// Whether slots of the cluster have other primaries than a moment ago.
+/// Whether slots of the cluster have other primaries than a moment ago, or a primary is another process.
 async fn has_moved(link: &Link, mut up: Up) -> bool {
-    let slots = tokio::time::timeout(link.options.deadline, connect::slots(&mut up.connection)).await;
-    match slots {
-        Ok(Ok(slots)) if !slots.is_empty() => {
-            link.note_nodes(slots.into_iter().map(|(_, host, port)| (host, port)).collect())
+    let look = async {
+        let primaries = connect::primaries(&mut up.connection).await?;
+        // Where that is forbidden, restarts are not seen.
+        let incarnations = connect::incarnations(&mut up.connection).await.unwrap_or_default();
+        Ok::<_, redis::RedisError>((primaries, incarnations))
+    };
+    match tokio::time::timeout(link.options.deadline, look).await {
+        Ok(Ok((primaries, incarnations))) if !primaries.is_empty() => {
+            link.note_cluster(primaries, incarnations)
         }
         _ => false,
     }

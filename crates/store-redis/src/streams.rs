@@ -16,12 +16,15 @@ use bowline_store::{
     ReadLimit, StoreFuture, StreamKind, StreamLog, Unavailable, WriteAt, WriteError,
 };
 use bytes::Bytes;
-use redis::{Value, cmd};
+use redis::cmd;
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// How often a reader that is ahead of the log looks whether the writer has completed it.
 const LOOK_AGAIN: Duration = Duration::from_millis(25);
+
+/// After how many looks the writer is asked again.
+const ASK_AGAIN: u32 = 4;
 
 impl StreamLog for RedisStore {
     fn create(&self, stream: NewStream) -> StoreFuture<'_, Result<(), CreateError>> {
@@ -277,7 +280,7 @@ impl Inner {
         limit: ReadLimit,
     ) -> Result<Page, ReadError> {
         let give_up = Instant::now() + self.link.options.lost_patience;
-        let mut asked = false;
+        let mut asked = 0_u32;
         loop {
             let call = Call::new(Action::Read)
                 .key(self.names.record(stream))
@@ -298,31 +301,37 @@ impl Inner {
             };
             // Redis may have lost the end of it: then its writer completes it in a moment.
             let lost = ReadError::Lost { tail };
-            if sealed || Instant::now() >= give_up || !self.ask_writer(stream, tail, &writer, asked).await {
+            if sealed || !self.ask_writer(stream, tail, &writer, asked.is_multiple_of(ASK_AGAIN)).await {
                 return Err(lost);
             }
-            asked = true;
+            if Instant::now() >= give_up {
+                if self.link.is_unsettled() {
+                    let why = format!("read: the log ends at {tail} and may be completed by its writer");
+                    return Err(Unavailable(why).into());
+                }
+                return Err(lost);
+            }
+            asked += 1;
             sleep(LOOK_AGAIN).await;
         }
     }
 
-    /// Has the writer look after its stream; returns whether that may help.
-    async fn ask_writer(self: &Arc<Self>, stream: StreamId, tail: u64, writer: &str, asked: bool) -> bool {
+    /// Has the writer look after its stream, if it is time to; returns whether that may help.
+    async fn ask_writer(self: &Arc<Self>, stream: StreamId, tail: u64, writer: &str, now: bool) -> bool {
         if writer == self.tag {
             let is_ahead = self.tails.lock().is_ahead(stream, tail);
-            if is_ahead && !asked {
+            if is_ahead && now {
                 self.ask_for(stream);
             }
             return is_ahead;
         }
-        if asked {
-            return true;
+        if now {
+            let mut question = cmd("PUBLISH");
+            question.arg(format!("{}{writer}", self.channels)).arg(listen::lost(stream));
+            // The writer may be on its way back: that nobody hears it says nothing.
+            let _ = self.link.send(question).await;
         }
-        let mut question = cmd("PUBLISH");
-        question.arg(format!("{}{writer}", self.channels)).arg(listen::lost(stream));
-        let in_cluster = self.link.up().is_some_and(|up| up.connection.is_cluster());
-        // In a cluster only those are counted that listen at the same node.
-        !matches!(self.link.send(question).await, Ok(Value::Int(0)) if !in_cluster)
+        true
     }
 
     async fn attach(&self, stream: StreamId) -> Result<Attachment, ReadError> {
@@ -422,6 +431,7 @@ fn read_page(reply: &mut Reply, after: u64) -> Result<Read, Strange> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use redis::Value;
 
     fn page(after: u64, tail: i64, events: &[&str]) -> Read {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
