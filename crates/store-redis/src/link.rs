@@ -41,7 +41,6 @@ pub(crate) struct Up {
 }
 
 #[derive(Clone)]
-#[expect(clippy::large_enum_variant, reason = "there is one, and it is nearly always the large one")]
 pub(crate) enum State {
     Up(Up),
     Waiting,
