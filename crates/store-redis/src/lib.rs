@@ -39,10 +39,11 @@
 //!
 //! # Rights
 //!
-//! A user needs `~bowline:*` `&bowline:*` and
-//! `+fcall +function|load +evalsha +eval +ping +info +role +publish +subscribe +cluster|slots` with what the actions call:
-//! `+get +set +del +exists +pttl +pexpire +sadd +srem +srandmember +llen +lpush +rpush +lpop +lrange +hget +hset +hdel +hgetall +zadd +zrange
-//! +zrem +time`. Without `fcall` or `function|load`, scripts are used. Without the channels no wake-up comes, and readers look
+//! A user needs `~bowline:*` and `&bowline:*`, and to be allowed
+//! `+fcall +function|load +evalsha +eval +ping +info +role +publish +subscribe +unsubscribe +cluster +client|setinfo +select`
+//! and what the actions call:
+//! `+get +set +del +exists +pttl +pexpire +time +sadd +srem +srandmember +llen +rpush +lpop +lrange +hget +hset +hdel +hgetall`
+//! `+zadd +zrange +zrem`. Without `fcall` or `function|load`, scripts are used. Without the channels no wake-up comes, and readers look
 //! again every [`Options::backstop`].
 
 mod actions;

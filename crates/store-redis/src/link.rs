@@ -34,14 +34,13 @@ use tokio::{
 pub(crate) struct Up {
     pub(crate) connection: Connection,
     /// Where the primary is (a node of a cluster).
-    pub(crate) primary: ConnectionInfo,
+    pub(crate) primary: Arc<ConnectionInfo>,
     /// Counts connections, from 1.
     pub(crate) generation: u64,
     pub(crate) since: Instant,
 }
 
 #[derive(Clone)]
-#[expect(clippy::large_enum_variant, reason = "there is one, and it is nearly always the large one")]
 pub(crate) enum State {
     Up(Up),
     Waiting,
@@ -117,7 +116,7 @@ impl Link {
     pub(crate) fn new(topology: Topology, options: Options, connected: Connected, form: Form) -> Arc<Self> {
         let up = Up {
             connection: connected.connection,
-            primary: connected.primary,
+            primary: connected.primary.into(),
             generation: 1,
             since: Instant::now(),
         };
@@ -242,6 +241,9 @@ impl Link {
 
     /// The connection; waits for one unless the breaker is open.
     async fn connection(&self) -> Result<Up, String> {
+        if let Some(up) = self.up() {
+            return Ok(up);
+        }
         let mut state = self.state.subscribe();
         let state = state.wait_for(|state| !matches!(state, State::Waiting)).await;
         match &*state.map_err(|_| "the store is closed".to_owned())? {
@@ -306,7 +308,7 @@ impl Link {
         self.counts.reconnects.add(1);
         self.state.send_replace(State::Up(Up {
             connection: connected.connection,
-            primary: connected.primary,
+            primary: connected.primary.into(),
             generation,
             since: Instant::now(),
         }));
@@ -349,7 +351,7 @@ impl Link {
         let at = usize::try_from(random()).unwrap_or(0) % nodes.len().max(1);
         match (up.connection.is_cluster(), nodes.get(at)) {
             (true, Some((host, port))) => crate::endpoint::at(&up.primary, host, *port),
-            _ => up.primary.clone(),
+            _ => ConnectionInfo::clone(&up.primary),
         }
     }
 }

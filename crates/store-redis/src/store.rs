@@ -264,3 +264,23 @@ pub(crate) fn millis(span: Duration, least: u64) -> u64 {
 pub(crate) fn later<'a, T: Send + 'a>(future: impl Future<Output = T> + Send + 'a) -> StoreFuture<'a, T> {
     StoreFuture::later(future)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn without_cryptography_there_is_no_tls() {
+        let error =
+            RedisStore::connect("rediss://127.0.0.1:1", Options::default()).await.expect_err("no TLS");
+        assert!(matches!(error, ConnectError::NoCryptography), "{error}");
+    }
+
+    #[test]
+    fn spans_are_rounded_up_and_bounded() {
+        assert_eq!(millis(Duration::ZERO, 0), 0);
+        assert_eq!(millis(Duration::ZERO, 1), 1);
+        assert_eq!(millis(Duration::from_micros(1_001), 0), 2);
+        assert_eq!(millis(Duration::MAX, 0), 1 << 50);
+    }
+}

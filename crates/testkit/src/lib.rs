@@ -30,7 +30,7 @@ pub use nginx::{Nginx, NginxOptions};
 pub use program::{Program, Serve};
 pub use proxy::{Proxy, ProxyKind, replace};
 pub use raw::{Chunk, Head, Raw};
-pub use redis::{Redis, RedisCluster, RedisKind, RedisReply, has_role};
+pub use redis::{Redis, RedisCluster, RedisKind, RedisReply, free_port, has_role};
 pub use session::{Session, initialize, text_of};
 pub use sse::Block;
 

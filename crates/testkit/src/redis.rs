@@ -77,7 +77,8 @@ impl RedisReply {
 }
 
 /// A port that is free now.
-fn free_port() -> u16 {
+#[must_use]
+pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

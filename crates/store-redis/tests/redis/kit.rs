@@ -152,6 +152,22 @@ fn scripts_conform_where_functions_are_forbidden() {
     assert!(loaded.list().is_empty(), "functions were loaded: {loaded:?}");
 }
 
+/// A user with the rights that the documentation lists, and no other.
+#[test]
+fn the_documented_rights_are_enough() {
+    let text = include_str!("../../src/lib.rs");
+    let section = text.split("# Rights").nth(1).and_then(|rest| rest.split("mod actions").next());
+    let rights: Vec<&str> =
+        section.expect("the section").split(['`', ' ', '\n']).filter(|word| word.starts_with('+')).collect();
+    assert!(rights.len() > 30, "{rights:?}");
+    let runtime = runtime();
+    // `client|setinfo` is newer than this server.
+    let known = rights.into_iter().filter(|right| *right != "+client|setinfo").collect::<Vec<_>>().join(" ");
+    let server = runtime.block_on(Redis::start(&format!("user app on >secret ~kit-* &kit-* {known}")));
+    Opener::new(format!("redis://app:secret@{}", server.address()), 2).assert_conforms();
+    assert!(!runtime.block_on(server.ask(&["FUNCTION", "LIST"])).list().is_empty(), "no function was loaded");
+}
+
 #[test]
 fn valkey_conforms_with_scripts() {
     let runtime = runtime();

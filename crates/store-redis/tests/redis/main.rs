@@ -12,4 +12,5 @@ mod memory;
 mod outage;
 mod pair;
 mod support;
+mod tls;
 mod wakes;

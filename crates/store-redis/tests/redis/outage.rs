@@ -190,8 +190,6 @@ async fn what_cannot_be_used_is_named() {
     let wrong = error(format!("redis://app:mistake@{}", server.address()), Options::default()).await;
     assert!(matches!(wrong, ConnectError::Unreachable { .. }), "{wrong}");
     assert!(!wrong.to_string().contains("mistake"), "{wrong}");
-    let tls = error("rediss://127.0.0.1:1".to_owned(), Options::default()).await;
-    assert!(matches!(tls, ConnectError::NoCryptography), "{tls}");
     let _first = connect(&url, options(|o| o.partitions = 16)).await;
     let second = error(url.clone(), options(|o| o.partitions = 32)).await;
     assert!(matches!(&second, ConnectError::Layout { theirs, .. } if theirs == "1:16"), "{second}");
