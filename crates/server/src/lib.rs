@@ -46,7 +46,7 @@ mod supervise;
 pub use ask::Ask;
 pub use auth::{Authenticator, Denied, MIN_TOKEN_BYTES, StaticTokens, TokensError};
 pub use body::Body;
-pub use bowline_store::{Figure, FigureKind};
+pub use bowline_store::{Figure, FigureKind, Store};
 pub use call::{Call, CancelReason};
 pub use clients::Rate;
 pub use config::{Options, ResponseMode};
