@@ -22,6 +22,7 @@ mod exposition;
 mod fleet;
 mod get;
 mod handler;
+mod inbound;
 mod isolate;
 mod keys;
 mod limits;
