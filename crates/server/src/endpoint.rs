@@ -270,6 +270,17 @@ impl Endpoint {
         }
     }
 
+    /// Whether the endpoint leaves.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.core.is_draining()
+    }
+
+    /// Waits until the endpoint starts to leave.
+    pub(crate) async fn leaving(&self) {
+        // The sender lives in the core.
+        let _ = self.core.drain.subscribe().wait_for(|drain| *drain != Drain::No).await;
+    }
+
     /// Leaves: [`Endpoint::start_drain`], then waits until every call ended and its result was fetched, for `timeout` at most. Results
     /// in a shared store are not waited for: other endpoints give them out.
     /// What runs then, or is begun later, is ended with an error that says so; that takes a moment more.

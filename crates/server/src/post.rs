@@ -10,9 +10,10 @@ use crate::{
     exchange::{Answer, Exchange},
     fleet::Fleet,
     handler::{Hello, NoSession},
+    inbound::{answered, notified},
     isolate, limits,
     limits::Caller,
-    mailbox, modern,
+    modern,
     outlet::Outlet,
     random,
     service::{accepted, events, json},
@@ -25,13 +26,10 @@ use bowline_proto::{
         InitializeRequest, MCP_SESSION_ID, Payload, Post, Refusal, SessionPost, check_session_post,
         route_post, session_not_found,
     },
-    jsonrpc::{
-        self as rpc, ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, code,
-        parse,
-    },
+    jsonrpc::{ErrorObject, Message, ParseError, Raw, Reply, Request, RequestId, code, parse},
     projection::{project_result, strip_stateless},
 };
-use bowline_store::{CreateError, ReadError, SessionRecord, StreamKind, Unavailable};
+use bowline_store::{CreateError, ReadError, SessionRecord, StreamKind};
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, request::Parts};
 use std::{
@@ -239,70 +237,6 @@ async fn messages(
         }
         Payload::Batch(members) => batch(core, session, parts, members).await,
     }
-}
-
-/// Takes an answer to a question of ours, wherever that was asked.
-///
-/// # Errors
-/// 503: it was not asked here, and the store is away.
-async fn answered(core: &Core, session: &Session, response: rpc::Response) -> Result<(), Refusal> {
-    let rpc::Response { id, reply } = response;
-    let Err(reply) = session.answer_ask(&id, reply) else { return Ok(()) };
-    if core.is_shared() && !session.stateless {
-        match mailbox::send_answer(core, session, &id, &reply).await {
-            Ok(true) => {
-                core.metrics.letters_sent.up();
-                return Ok(());
-            }
-            Ok(false) => {}
-            Err(error) => return Err(undelivered(&error)),
-        }
-    }
-    core.metrics.responses_unknown.up();
-    Ok(())
-}
-
-fn undelivered(error: &Unavailable) -> Refusal {
-    tracing::warn!(%error, "a message to a call on another backend could not be passed on");
-    Refusal::unavailable("store_unavailable", 1, None)
-}
-
-/// Takes a notification.
-///
-/// # Errors
-/// 503: it cancels a call that does not run here, and the store is away.
-async fn notified(
-    core: &Arc<Core>,
-    session: &Arc<Session>,
-    notification: Notification,
-) -> Result<(), Refusal> {
-    if session.stateless {
-        return Ok(());
-    }
-    match &*notification.method {
-        "notifications/cancelled" => {
-            let id = notification.params.as_ref().and_then(|params| params.member("requestId"));
-            let id = id.and_then(|id| RequestId::from_json(id.as_str()).ok());
-            // Unknown, finished and doubled cancels are no errors: they cross the answer on the way.
-            if let Some(id) = id
-                && !session.cancel_call(&id, core.now())
-                && core.is_shared()
-            {
-                let sent = mailbox::send_cancel(core, session, &id, &notification).await;
-                sent.map_err(|error| undelivered(&error))?;
-                core.metrics.letters_sent.up();
-            }
-            return Ok(());
-        }
-        "notifications/initialized" => {
-            session.set_initialized();
-            session.change(core, |record| record.initialized = true);
-        }
-        _ => {}
-    }
-    sessions::adopt(core, session);
-    isolate::run(core, || core.handler.notified(&Peer::new(core, session), notification));
-    Ok(())
 }
 
 // --- calls ---
