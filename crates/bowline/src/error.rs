@@ -45,8 +45,8 @@ impl Error {
         Self(Kind::Protocol(resource_not_found(uri)))
     }
 
-    /// Something has to be done at these URLs first, such as a login (-32042, from `2025-11-25` on). The client calls again
-    /// when it is done.
+    /// Something has to be done at these URLs first, such as a login (-32042 in `2025-11-25`; a client of `2026-07-28` is asked to visit
+    /// them). The client calls again when it is done.
     pub fn url_elicitation_required(
         message: impl Into<String>,
         urls: impl IntoIterator<Item = Elicit>,

@@ -52,7 +52,7 @@ pub struct Options {
     /// Default 10 min.
     pub input_ttl: Duration,
     /// How many calls of modern clients may stay open while their client is asked, for handlers that cannot run again. Default 1,000; the
-    /// next question fails.
+    /// next question fails. One principal may have `max_calls_per_session` of them.
     pub max_held_calls: usize,
     /// How long modern clients may keep lists, resources and what the server says of itself.
     pub cache: CachePolicy,

@@ -185,6 +185,52 @@ async fn what_a_client_lacks_is_said_unless_the_handler_deals_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_demand_to_visit_urls_is_a_question_and_the_trace_is_at_hand() {
+    let visited = Arc::new(AtomicUsize::new(0));
+    let count = visited.clone();
+    let server = Server::builder("s", "1")
+        .tool("t", "Needs a login", move |ctx: Call, _: NoInput| {
+            let visited = count.clone();
+            async move {
+                if visited.load(Ordering::SeqCst) == 0 {
+                    let login = Elicit::url("Log in", "https://e.example/login", "7");
+                    return Err(Error::url_elicitation_required("Log in first", [login]));
+                }
+                Ok(ctx.trace().and_then(|trace| trace.trace_id()).unwrap_or("no trace").to_owned())
+            }
+        })
+        .build()
+        .unwrap();
+    let endpoint = server.endpoint().build();
+    let first = request(1, "tools/call", json!({ "name": "t" }), &json!({ "elicitation": { "url": {} } }));
+    let (_, asked) = send(&endpoint, &first, &[]).await;
+    assert_eq!(
+        asked["result"]["inputRequests"]["visit1"]["params"],
+        json!({ "mode": "url", "message": "Log in", "url": "https://e.example/login" })
+    );
+    let answered = |answer: Value| {
+        let mut params = retry(&asked, json!({ "visit1": answer }));
+        params["name"] = json!("t");
+        params["_meta"]["traceparent"] = json!("00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01");
+        request(2, "tools/call", params, &json!({ "elicitation": { "url": {} } }))
+    };
+    let (_, refused) = send(&endpoint, &answered(json!({ "action": "decline" })), &[]).await;
+    assert_eq!(refused["error"]["code"], -32603);
+    visited.store(1, Ordering::SeqCst);
+    let (_, done) = send(&endpoint, &answered(json!({ "action": "accept" })), &[]).await;
+    assert_eq!(done["result"]["content"][0]["text"], "0af7651916cd43dd8448eb211c80319c");
+    visited.store(0, Ordering::SeqCst);
+    // A client that has forms alone reads where to go.
+    let (_, told) = send(
+        &endpoint,
+        &request(3, "tools/call", json!({ "name": "t" }), &json!({ "elicitation": {} })),
+        &[],
+    )
+    .await;
+    assert!(told["error"]["message"].as_str().unwrap().contains("https://e.example/login"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_of_another_shape_is_a_mistake_of_the_request() {
     let server = Server::builder("s", "1")
         .tool("t", "Asks", |ctx: Call, _: NoInput| async move {

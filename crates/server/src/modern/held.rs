@@ -177,6 +177,15 @@ fn hold(core: &Arc<Core>, call: &Arc<CallState>, handle: Handle) -> Result<(), E
     }
     let expires = core.now().after(millis(core.options.input_ttl));
     let principal = call.session.principal.clone();
+    // A principal leaves places for the others.
+    let of_principal = || calls.values().filter(|held| held.principal == principal).count();
+    if principal.is_some()
+        && !calls.contains_key(&handle)
+        && of_principal() >= core.options.max_calls_per_session
+    {
+        let text = "too many calls of this client wait for its answers";
+        return Err(ErrorObject::internal("too_many_held_calls", text));
+    }
     calls.insert(handle, Held { call: call.clone(), principal, expires });
     Ok(())
 }

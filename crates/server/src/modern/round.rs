@@ -214,6 +214,33 @@ impl Round {
         }
     }
 
+    /// The visits that an error demands before the request can be served, as questions; `None` where it demands none, or the client
+    /// cannot be asked for one.
+    fn visits(&self, reply: &Reply) -> Option<Vec<InputRequest>> {
+        let Reply::Error(error) = reply else { return None };
+        if error.member("code")?.to::<i64>().ok()? != code::URL_ELICITATION_REQUIRED
+            || !takes_input(&self.method)
+        {
+            return None;
+        }
+        let asked: Vec<Raw> = error.member("data")?.member("elicitations")?.to().ok()?;
+        let question = |(at, params): (usize, Raw)| {
+            let asked = InputRequest {
+                key: format!("visit{}", at + 1),
+                method: "elicitation/create".into(),
+                params: Some(params),
+            };
+            let can = self.missing(&asked.method, asked.params.as_ref()).is_none();
+            // Who said no is told why nothing comes of the request.
+            let refused = self.answer(&asked.key).is_some_and(|answer| {
+                answer.member("action").and_then(|action| action.string()).as_deref() != Some("accept")
+            });
+            (can && !refused).then_some(asked)
+        };
+        let asked: Option<Vec<_>> = asked.into_iter().take(MAX_QUESTIONS).enumerate().map(question).collect();
+        asked.filter(|asked| !asked.is_empty())
+    }
+
     pub(super) fn seal(&self, core: &Core, state: &RequestState) -> Result<String, ErrorObject> {
         if !core.keys.are_known() {
             // What a key of this process alone has sealed, no other backend could open.
@@ -263,7 +290,8 @@ impl fmt::Debug for Round {
 }
 
 /// Runs the work of a call that can be run again: when it asks something ([`Round::ask`]) and waits, it is dropped, and the round ends
-/// with the questions. The work of a legacy call is run as it is.
+/// with the questions. So it does where the work ends with a demand to visit URLs first (-32042), which this revision asks as questions.
+/// The work of a legacy call is run as it is.
 #[must_use]
 pub fn rerun(call: Call, mut work: BoxFuture<'static, Reply>) -> BoxFuture<'static, Reply> {
     if call.round().is_none() {
@@ -271,7 +299,8 @@ pub fn rerun(call: Call, mut work: BoxFuture<'static, Reply>) -> BoxFuture<'stat
     }
     Box::pin(poll_fn(move |cx| {
         if let Poll::Ready(reply) = work.as_mut().poll(cx) {
-            return Poll::Ready(reply);
+            let visits = call.round().and_then(|round| Some((round, round.visits(&reply)?)));
+            return Poll::Ready(visits.map_or(reply, |(round, visits)| round.end(&visits)));
         }
         match call.round().map(|round| (round, round.poll_asked(cx))) {
             Some((round, Poll::Ready(questions))) => Poll::Ready(round.end(&questions)),

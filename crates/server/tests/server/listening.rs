@@ -10,6 +10,7 @@ use bowline_server::Options;
 use serde_json::{Value, json};
 use std::{sync::atomic::Ordering, time::Duration};
 
+#[allow(clippy::needless_pass_by_value, reason = "messages are written with json! where they are sent")]
 fn tell(server: &Server, method: &'static str, params: Option<Value>) {
     let notification = Notification::new(method, params.as_ref().map(raw));
     let peers = server.script.peers.lock().clone();

@@ -223,6 +223,7 @@ impl ModernClient {
 }
 
 /// The next round of a request that asked something.
+#[allow(clippy::needless_pass_by_value, reason = "messages are written with json! where they are sent")]
 pub(crate) fn next_round(asked: &Value, answers: Value) -> Value {
     assert_eq!(asked["resultType"], "input_required", "{asked}");
     json!({ "inputResponses": answers, "requestState": asked["requestState"] })

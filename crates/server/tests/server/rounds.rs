@@ -183,6 +183,20 @@ async fn open_calls_are_bounded_in_number_and_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_principal_leaves_places_for_the_others() {
+    let mut options = Options::default();
+    options.max_calls_per_session = 1;
+    let server = Server::modern_options(options);
+    let mut alice = server.modern_client();
+    alice.client.principal = Some("alice");
+    let mut bob = server.modern_client();
+    bob.client.principal = Some("bob");
+    assert_eq!(alice.outcome("ask", json!({})).await.1["resultType"], "input_required");
+    assert_eq!(alice.outcome("ask", json!({})).await.1["data"]["reason"], "too_many_held_calls");
+    assert_eq!(bob.outcome("ask", json!({})).await.1["resultType"], "input_required");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_a_round_cancels_the_call() {
     let server = Server::modern();
     let mut client = server.modern_client();
