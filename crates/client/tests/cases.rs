@@ -7,6 +7,8 @@ mod kit;
 
 #[path = "cases/calls.rs"]
 mod calls;
+#[path = "cases/credentials.rs"]
+mod credentials;
 #[path = "cases/eras.rs"]
 mod eras;
 #[path = "cases/matrix.rs"]
