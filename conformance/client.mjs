@@ -27,11 +27,16 @@ const scenarios = [...new Set(list.match(/^\s*-\s*([\w./-]+)/gm)?.map((line) => 
 );
 let passed = 0;
 const faults = [];
-for (const revision of REVISIONS) {
+const played = new Set();
+// Scenarios of extensions belong to no revision; the suite skips them where one is named, so they come last, without one.
+for (const revision of [...REVISIONS, "extensions"]) {
+  const version = revision === "extensions" ? [] : ["--spec-version", revision];
   for (const scenario of scenarios) {
+    if (version.length === 0 && played.has(scenario)) continue;
     const folder = join(output, revision);
-    const { code, out } = await run(["client", "--command", program, "--scenario", scenario, "--spec-version", revision, "-o", folder]);
+    const { code, out } = await run(["client", "--command", program, "--scenario", scenario, ...version, "-o", folder]);
     if (/SKIPPED|not applicable/i.test(out) && code === 0 && !/Passed:\s*[1-9]/i.test(out)) continue;
+    played.add(scenario);
     if (code === 0) passed += 1;
     else faults.push(`${revision} ${scenario}`);
     console.log(`${code === 0 ? "pass" : "FAIL"} ${revision} ${scenario}`);
