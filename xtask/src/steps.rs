@@ -138,17 +138,20 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "conformance",
-        about: "the official suite: no failure and no warning, in every revision with a handshake",
+        about: "the official suite, both halves: no failure and no warning",
         needs: &["tools"],
         run: |project, extra| {
-            let package = "bowline-conformance-server";
-            command::run(project.cargo().args(["build", "--locked", "--package", package]))?;
-            let mut command = project.command(tools::node_of_conformance(project));
-            command
-                .arg("conformance/server.mjs")
-                .arg(project.target.join("debug").join(package))
-                .arg(project.target.join("conformance"));
-            command::run(command.args(extra))
+            for half in ["server", "client"] {
+                let package = format!("bowline-conformance-{half}");
+                command::run(project.cargo().args(["build", "--locked", "--package", &package]))?;
+                let mut command = project.command(tools::node_of_conformance(project));
+                command
+                    .arg(format!("conformance/{half}.mjs"))
+                    .arg(project.target.join("debug").join(package))
+                    .arg(project.target.join("conformance").join(half));
+                command::run(command.args(extra))?;
+            }
+            Ok(())
         },
     },
 ];

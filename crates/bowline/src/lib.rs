@@ -63,3 +63,7 @@ pub use bowline_store::{MemoryStore, Store};
 
 /// The crate that derives the schema of a handler's input and output, in the version that this one understands.
 pub use schemars;
+
+/// The client: connects to servers, and always comes back. With the feature `client`.
+#[cfg(feature = "client")]
+pub use bowline_client as client;

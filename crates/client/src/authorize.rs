@@ -13,7 +13,7 @@ pub trait Authorizer: Send + Sync + 'static {
     /// when a token is at hand.
     fn headers<'a>(&'a self, request: AuthRequest<'a>) -> BoxFuture<'a, Result<HeaderMap, AuthError>>;
 
-    /// The server answered 401 or 403 (or asked for a DPoP nonce): whether to send the request again. A request that was
+    /// The server answered 401 or 403 (or asked for a `DPoP` nonce): whether to send the request again. A request that was
     /// answered this way did not run, so that sending it again is safe.
     fn challenged<'a>(
         &'a self,

@@ -80,7 +80,7 @@ impl Client {
 
     async fn connect_http(target: Target, uri: &Uri, options: ClientOptions) -> Result<Self, ConnectError> {
         let http = Http::new(uri.clone(), &options)?;
-        let core = Arc::new(Core::new(target, options, Link::Http(http)));
+        let core = Arc::new(Core::new(target, options, Link::Http(Box::new(http))));
         let Link::Http(http) = &core.link else { return Err(failed(&core, CallError::Closed)) };
         let mut failures = 0;
         let began = Instant::now();

@@ -28,7 +28,7 @@ use tokio::{
 };
 
 pub(crate) enum Link {
-    Http(Http),
+    Http(Box<Http>),
     Pipe(PipeLink),
 }
 

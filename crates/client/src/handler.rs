@@ -145,6 +145,7 @@ impl Root {
 }
 
 type Answering<I, O> = Arc<dyn Fn(I) -> BoxFuture<'static, Result<O, ErrorObject>> + Send + Sync>;
+type HearingAll = Arc<dyn Fn(&Notification) + Send + Sync>;
 type Hearing<I> = Arc<dyn Fn(I) + Send + Sync>;
 
 /// Handlers with types. What has none is not declared, and refused when it is asked for.
@@ -157,7 +158,7 @@ pub struct Handlers {
     log: Option<Hearing<LogMessage>>,
     list_changed: Option<Hearing<List>>,
     resource_updated: Option<Hearing<String>>,
-    any: Option<Arc<dyn Fn(&Notification) + Send + Sync>>,
+    any: Option<HearingAll>,
 }
 
 impl Handlers {

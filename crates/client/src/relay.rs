@@ -173,7 +173,7 @@ impl Inner {
                         // The host took it back, and expects no answer.
                         Err(CallError::Cancelled) => {}
                         answer => {
-                            inner.answer(request.id, answer.map_err(|error| error.to_error_object())).await
+                            inner.answer(request.id, answer.map_err(|error| error.to_error_object())).await;
                         }
                     }
                     drop(running);

@@ -74,12 +74,14 @@ pub enum Act {
     Until(&'static str),
 }
 
+type When = Arc<dyn Fn(&Seen) -> bool + Send + Sync>;
+
 /// A step of a script: which request it expects, and what is done then.
 #[derive(Clone)]
 pub struct Step {
     method: &'static str,
     rpc: &'static str,
-    when: Option<Arc<dyn Fn(&Seen) -> bool + Send + Sync>>,
+    when: Option<When>,
     uses: usize,
     acts: Vec<Act>,
 }
@@ -336,9 +338,9 @@ async fn serve(state: Arc<State>, mut stream: TcpStream, connection: usize) {
 /// Whether the connection goes on.
 async fn perform(state: &State, stream: &mut TcpStream, act: Act, id: &str) -> bool {
     match act {
-        Act::Write(bytes) => stream.write_all(&with_id(bytes, id)).await.is_ok(),
+        Act::Write(bytes) => stream.write_all(&with_id(&bytes, id)).await.is_ok(),
         Act::Drip(bytes) => {
-            for byte in with_id(bytes, id) {
+            for byte in with_id(&bytes, id) {
                 if stream.write_all(&[byte]).await.is_err() {
                     return false;
                 }
@@ -368,9 +370,9 @@ async fn perform(state: &State, stream: &mut TcpStream, act: Act, id: &str) -> b
     }
 }
 
-fn with_id(bytes: Vec<u8>, id: &str) -> Vec<u8> {
+fn with_id(bytes: &[u8], id: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
-    let mut rest = &bytes[..];
+    let mut rest = bytes;
     while let Some(at) = rest.windows(3).position(|window| window == b"$ID") {
         out.extend_from_slice(&rest[..at]);
         out.extend_from_slice(id.as_bytes());

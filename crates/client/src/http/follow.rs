@@ -57,12 +57,11 @@ impl Http {
     ) -> Result<Reply, ClientError> {
         let mut presented: Option<String> = None;
         loop {
-            if let Some(response) = response.take() {
-                if let Some(over) =
+            if let Some(response) = response.take()
+                && let Some(over) =
                     self.read(core, peer, ctx, id, &mut stream, response, presented.as_deref()).await
-                {
-                    return over;
-                }
+            {
+                return over;
             }
             let (at, last_event_id) = match act(core, ctx, id, &mut stream).await {
                 Next::Reconnect(at, last_event_id) => (at, last_event_id),

@@ -62,7 +62,7 @@ async fn log(program: String, stderr: ChildStderr) {
         match (&mut stderr).take(MAX_LOG_LINE).read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return,
             Ok(_) => {
-                tracing::info!(target: "bowline_client::child", program, "{}", String::from_utf8_lossy(&line).trim_end())
+                tracing::info!(target: "bowline_client::child", program, "{}", String::from_utf8_lossy(&line).trim_end());
             }
         }
     }

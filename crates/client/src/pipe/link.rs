@@ -262,11 +262,8 @@ impl PipeLink {
         if let Some(live) = live {
             live.end();
             let within = core.options.close_timeout;
-            let mut sender = match tokio::time::timeout(within, live.sender.lock()).await {
-                Ok(sender) => sender,
-                // Somebody hangs in a write: dropping the pipe ends that.
-                Err(_) => return,
-            };
+            // Where somebody hangs in a write, dropping the pipe ends that.
+            let Ok(mut sender) = tokio::time::timeout(within, live.sender.lock()).await else { return };
             sender.close(within).await;
         }
     }

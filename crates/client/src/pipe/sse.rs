@@ -172,7 +172,7 @@ impl FromSse {
                     self.endpoint = event.data.or_else(|| self.endpoint.take());
                 }
                 Ok(Some(event)) => {
-                    self.ready.extend(event.message().map(|text| Bytes::copy_from_slice(text.as_bytes())))
+                    self.ready.extend(event.message().map(|text| Bytes::copy_from_slice(text.as_bytes())));
                 }
                 Ok(None) => return Some(Ok(())),
                 Err(error) => return Some(Err(TransportError::after(error.to_string()))),

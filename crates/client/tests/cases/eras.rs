@@ -68,7 +68,7 @@ async fn what_says_nothing_about_the_era_is_an_error() {
         match failed {
             Err(ConnectError::Auth { .. }) => assert_eq!(status, 401),
             Err(ConnectError::Failed { message, .. }) => {
-                assert!(message.contains(&status.to_string()), "{message}")
+                assert!(message.contains(&status.to_string()), "{message}");
             }
             other => panic!("{other:?}"),
         }
