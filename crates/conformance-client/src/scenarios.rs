@@ -31,7 +31,7 @@ pub(crate) async fn run() -> Done {
     if options.era == Era::Legacy && !revision.is_empty() {
         options.revision = revision;
     }
-    options.authorizer = login::authorizer(&scenario, &context);
+    options.authorizer = login::authorizer(&url, &scenario, &context)?;
 
     let client = Client::connect(Target::http(&url)?, options).await?;
     let done = play(&client, &scenario, &context).await;
