@@ -97,6 +97,11 @@ pub enum How {
     Cancelled,
     /// Its session is gone, because the client ended it.
     Deleted,
+    /// Its session is gone, because it was not used for so many milliseconds: earlier requests of it have not arrived.
+    Expired {
+        /// Since the last answer.
+        idle_ms: u64,
+    },
     /// The client went away.
     Left,
     /// Its stream ended without a response, and nothing was left of it.
@@ -256,7 +261,7 @@ pub enum Event {
         client: String,
         /// What.
         kind: FaultKind,
-        /// How long before that the connection had shown its client an event id, in milliseconds; absent where it had not.
+        /// How long before that the answer at hand had shown its client an event id, in milliseconds; absent where it had not.
         id_ms: Option<u64>,
     },
     /// A process of the tool was killed.
@@ -409,10 +414,7 @@ mod tests {
         );
         assert_eq!(serde_json::from_str::<Line>(&text).unwrap(), line);
         let sample = Line { t: 1, event: Event::Sample(Sample::default()) };
-        assert_eq!(
-            serde_json::from_str::<Line>(&serde_json::to_string(&sample).unwrap()).unwrap(),
-            sample
-        );
+        assert_eq!(serde_json::from_str::<Line>(&serde_json::to_string(&sample).unwrap()).unwrap(), sample);
     }
 
     #[test]

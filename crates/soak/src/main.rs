@@ -3,6 +3,7 @@
 use bowline_soak::{check, journal, options};
 use bowline_testkit::Dir;
 use std::{path::Path, process::ExitCode};
+use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -16,10 +17,20 @@ async fn main() -> ExitCode {
     let drawn = Dir::new();
     let folder = options.logs.clone().unwrap_or_else(|| drawn.path().to_owned());
     let made = std::fs::create_dir_all(&folder);
-    eprintln!("soak: {} clients, {:?}, seed {}, journals in {}", options.clients, options.time, options.seed, folder.display());
+    eprintln!(
+        "soak: {} clients, {:?}, seed {}, journals in {}",
+        options.clients,
+        options.time,
+        options.seed,
+        folder.display()
+    );
     let ran = match made {
         Ok(()) if options.check => Ok(()),
-        Ok(()) => bowline_soak::run::run(&options, &folder).await,
+        // Stopped by hand, it takes along what it has started.
+        Ok(()) => tokio::select! {
+            ran = bowline_soak::run::run(&options, &folder) => ran,
+            stopped = stopped() => Err(stopped),
+        },
         Err(error) => Err(format!("cannot make {}: {error}", folder.display())),
     };
     let mut wrong: Vec<String> = ran.err().into_iter().collect();
@@ -31,10 +42,28 @@ async fn main() -> ExitCode {
     for what in &wrong {
         eprintln!("soak: WRONG: {what}");
     }
-    eprintln!("soak: {} things are wrong; --seed {} and the journals in {}", wrong.len(), options.seed, folder.display());
+    eprintln!(
+        "soak: {} things are wrong; --seed {} and the journals in {}",
+        wrong.len(),
+        options.seed,
+        folder.display()
+    );
     // What happened has to be there to be looked at.
     std::mem::forget(drawn);
     ExitCode::FAILURE
+}
+
+/// Waits for SIGINT or SIGTERM.
+async fn stopped() -> String {
+    let mut term = match signal(SignalKind::terminate()) {
+        Ok(term) => term,
+        Err(error) => return format!("cannot listen to signals: {error}"),
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = term.recv() => {}
+    }
+    "stopped before the time was over".into()
 }
 
 /// Prints the figures, and returns what is wrong.

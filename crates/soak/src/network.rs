@@ -5,12 +5,7 @@ use crate::{
     chance::Chance,
     journal::{Event, FaultKind, Journal},
 };
-use std::{
-    io,
-    net::SocketAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpSocket, TcpStream, tcp::ReadHalf, tcp::WriteHalf},
@@ -127,16 +122,21 @@ async fn accept(listener: TcpListener, way: Arc<Way>, weather: Weather, mut chan
     }
 }
 
-/// What one connection has shown.
+/// What the answer at hand has shown.
 #[derive(Default)]
 struct Shown {
-    /// When an event id first passed to the client.
+    /// When its first event id passed to the client.
     id: Option<Instant>,
     /// The end of what passed last, so that an id is found across two reads.
     tail: Vec<u8>,
 }
 
 impl Shown {
+    /// The client sends: what was shown belongs to an earlier request on the connection.
+    fn asked(&mut self) {
+        *self = Self::default();
+    }
+
     fn see(&mut self, bytes: &[u8]) {
         const MARK: &[u8] = b"\nid:";
         if self.id.is_some() {
@@ -168,7 +168,7 @@ async fn connection(mut client: TcpStream, way: Arc<Way>, fate: Fate) {
     let reset = {
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
-        let up = up(from_client, to_server, fate, &note, &cut);
+        let up = up(from_client, to_server, fate, &shown, &note, &cut);
         let down = down(from_server, to_client, fate, accepted, &shown, &note);
         let timed = async {
             match fate {
@@ -205,6 +205,7 @@ async fn up(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
     fate: Fate,
+    shown: &parking_lot::Mutex<Shown>,
     note: &impl Fn(FaultKind),
     cut: &Notify,
 ) -> Result<(), Broken> {
@@ -216,6 +217,7 @@ async fn up(
             let _ = to.shutdown().await;
             return Ok(());
         }
+        shown.lock().asked();
         let take = match fate {
             Fate::CutUp(limit) => read.min(usize::try_from(limit - passed).unwrap_or(usize::MAX)),
             _ => read,
@@ -289,6 +291,9 @@ mod tests {
             shown.see(part.as_bytes());
         }
         assert!(shown.id.is_some());
+        shown.asked();
+        shown.see(b"{}\n");
+        assert!(shown.id.is_none(), "what a connection showed for another request does not count");
     }
 
     #[test]
@@ -296,8 +301,7 @@ mod tests {
         let weather =
             Weather { cut_down: 10, cut_up: 5, cut_after: 5, slow: 10, stall: 10, longest_ms: 1_000 };
         let mut chance = Chance::new(1);
-        let clean =
-            (0..10_000).filter(|_| matches!(weather.fate(&mut chance), Fate::Clean)).count();
+        let clean = (0..10_000).filter(|_| matches!(weather.fate(&mut chance), Fate::Clean)).count();
         assert!((5_700..6_300).contains(&clean), "{clean}");
     }
 }

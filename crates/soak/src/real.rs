@@ -66,7 +66,8 @@ impl Sdk {
 }
 
 fn variable(name: &str) -> Result<OsString, String> {
-    std::env::var_os(name).ok_or_else(|| format!("{name} is not set: run it as `cargo xtask soak`, or with --raw-only"))
+    std::env::var_os(name)
+        .ok_or_else(|| format!("{name} is not set: run it as `cargo xtask soak`, or with --raw-only"))
 }
 
 /// A process of clients.
@@ -100,7 +101,12 @@ impl Process {
         let errors = std::fs::OpenOptions::new().create(true).append(true).open(errors);
         let errors = errors.map_err(|error| format!("no file for what {} says: {error}", self.name))?;
         let mut command = self.sdk.command()?;
-        command.arg(config.to_string()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).kill_on_drop(true);
+        command
+            .arg(config.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(errors)
+            .kill_on_drop(true);
         command.spawn().map_err(|error| format!("cannot start {}: {error}", self.name))
     }
 

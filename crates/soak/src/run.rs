@@ -71,13 +71,16 @@ pub async fn run(options: &Options, folder: &Path) -> Result<(), String> {
         working.spawn(process.work_in_time(journal.clone(), chance.fork()));
     }
     let sampling = tokio::spawn(sample(watch.clone(), journal.clone(), tempo.samples));
-    let killing = tokio::spawn(kill_children(watch.clone(), journal.clone(), chance.fork(), tempo.child_kills, until));
+    let killing =
+        tokio::spawn(kill_children(watch.clone(), journal.clone(), chance.fork(), tempo.child_kills, until));
     let mut wrong = Vec::new();
     while let Some(done) = working.join_next().await {
         match done {
             Ok(Ok(())) => {}
             Ok(Err(error)) => wrong.push(error),
-            Err(panic) => journal.note(Event::Odd { what: format!("a client could not read what came: {panic}") }),
+            Err(panic) => {
+                journal.note(Event::Odd { what: format!("a client could not read what came: {panic}") });
+            }
         }
     }
     sampling.abort();
@@ -104,7 +107,10 @@ async fn serve(options: &Options, tempo: &Tempo, ledger: &Path) -> Result<Progra
     let bowline = bowline.unwrap_or_else(|| beside.join("bowline"));
     for program in [&tool, &bowline] {
         if !program.is_file() {
-            return Err(format!("{} is missing: build the workspace, or run `cargo xtask soak`", program.display()));
+            return Err(format!(
+                "{} is missing: build the workspace, or run `cargo xtask soak`",
+                program.display()
+            ));
         }
     }
     let names = (0..PRINCIPALS).map(|number| format!("raw-{number}"));

@@ -104,11 +104,14 @@ class Session:
 
         after = chance.uniform(0, plan["ms"] + 200) / 1000 if intent == "cancel" else float("inf")
         # Once the SDK's writer has ended, a call waits for ever to be sent: its own time-out counts from then.
-        with anyio.move_on_after(min(after, bound / 1000 + 3)) as scope:
-            how = await self.outcome(client, call, plan, bound / 1000, on_progress)
-        if scope.cancelled_caught:
-            how = {"how": "cancelled" if intent == "cancel" else "timeout"}
-        note("end", call=call, **how)
+        how = {"how": "lost", "why": "the client has ended"}  # by its own error: then everything in it is cancelled
+        try:
+            with anyio.move_on_after(min(after, bound / 1000 + 3)) as scope:
+                how = await self.outcome(client, call, plan, bound / 1000, on_progress)
+            if scope.cancelled_caught:
+                how = {"how": "cancelled" if intent == "cancel" else "timeout"}
+        finally:
+            note("end", call=call, **how)
         # A POST that is cut ends the SDK's writer, and with it every later call of this client.
         self.broken |= how["how"] in ("lost", "timeout")
 

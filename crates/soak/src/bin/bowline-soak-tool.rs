@@ -119,7 +119,8 @@ impl Tool {
         let arguments = &params["arguments"];
         let (call, plan) = (arguments["call"].as_str(), serde_json::from_value::<Plan>(arguments.clone()));
         let (Some(call), Ok(plan)) = (call.map(str::to_owned), plan) else {
-            let error = json!({ "code": -32602, "message": "`work` takes call, ms, progress, size, ask and log" });
+            let error =
+                json!({ "code": -32602, "message": "`work` takes call, ms, progress, size, ask and log" });
             return self.send(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
         };
         let token = params["_meta"].get("progressToken").cloned();
@@ -178,7 +179,10 @@ impl Tool {
             ("elicitation/create", json!({ "message": text, "requestedSchema": schema }))
         } else {
             let content = json!({ "type": "text", "text": text });
-            ("sampling/createMessage", json!({ "messages": [{ "role": "user", "content": content }], "maxTokens": 10 }))
+            (
+                "sampling/createMessage",
+                json!({ "messages": [{ "role": "user", "content": content }], "maxTokens": 10 }),
+            )
         };
         self.questions.lock().insert(id.to_string(), running.clone());
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));

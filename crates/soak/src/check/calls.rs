@@ -4,23 +4,26 @@ use super::{
     excuses::{self, SLACK_MS},
     story::{Record, Sent, Story},
 };
-use crate::journal::{How, Intent, session_of};
+use crate::{
+    journal::{How, Intent, session_of},
+    options::Tempo,
+};
 
 /// How long after a cancel or a DELETE was taken a call may still come to its end, in milliseconds: it was running on.
 const STOPPED_WITHIN: u64 = 5_000;
 
 /// Looks at every call; `say` takes what is wrong.
-pub fn check(story: &Story, abandon_after: u64, say: &mut impl FnMut(String)) {
+pub(super) fn check(story: &Story, tempo: &Tempo, say: &mut impl FnMut(String)) {
     for (call, record) in &story.calls {
         let Some(sent) = &record.sent else {
             say(format!("{call}: nobody has sent it, but there is {record:?}"));
             continue;
         };
         runs(call, record, say);
-        ends(story, call, record, sent, say);
+        ends(story, call, record, sent, tempo.surely_alive(), say);
         progress(story, call, record, sent, say);
         stops(story, call, record, say);
-        is_not_dropped(story, call, record, sent, abandon_after, say);
+        is_not_dropped(story, call, record, sent, tempo.abandon_after, say);
     }
 }
 
@@ -38,12 +41,21 @@ fn runs(call: &str, record: &Record, say: &mut impl FnMut(String)) {
 }
 
 /// A call always ends for its caller, and with what is right.
-fn ends(story: &Story, call: &str, record: &Record, sent: &Sent, say: &mut impl FnMut(String)) {
+fn ends(
+    story: &Story,
+    call: &str,
+    record: &Record,
+    sent: &Sent,
+    surely_alive: u64,
+    say: &mut impl FnMut(String),
+) {
     let (at, how) = match record.ends.as_slice() {
         [end] => end,
-        [] if excuses::client_killed(story, call, sent.t) => return,
+        [] if excuses::client_killed(story, call, record, sent) => return,
         [] => return say(format!("{call}: it never ended for its client: {sent:?}")),
-        several => return say(format!("{call}: it ended {} times for its client: {several:?}", several.len())),
+        several => {
+            return say(format!("{call}: it ended {} times for its client: {several:?}", several.len()));
+        }
     };
     if *at > sent.t + sent.bound_ms + SLACK_MS {
         say(format!("{call}: it took {} ms, its bound was {} ms", at - sent.t, sent.bound_ms));
@@ -59,20 +71,23 @@ fn ends(story: &Story, call: &str, record: &Record, sent: &Sent, say: &mut impl 
         // Nothing but a broken connection may look like one to a client. A client that follows the protocol never waits in
         // vain where it has an id; the SDKs give up without a word.
         How::Lost { .. } => {
-            let excused = excuses::network(story, call, sent.t, *at) || excuses::client_broken(story, call, record, *at);
+            let excused = excuses::network(story, call, sent.t, *at)
+                || excuses::client_broken(story, call, record, *at);
             (!excused).then_some("it was lost, and no cut explains it")
         }
         How::Timeout => {
-            let excused = excuses::network(story, call, sent.t, *at) || excuses::client_broken(story, call, record, *at);
+            let excused = excuses::network(story, call, sent.t, *at)
+                || excuses::client_broken(story, call, record, *at);
             (!excuses::is_real(call) || !excused).then_some("it never ended, and no cut explains it")
         }
         How::Cancelled => (sent.intent != Intent::Cancel).then_some("it ended as if it were cancelled"),
         How::Deleted => {
-            let deleted = story.calls_of(session_of(call)).any(|(_, other)| {
-                other.sent.as_ref().is_some_and(|sent| sent.intent == Intent::Delete)
-            });
+            let deleted = story
+                .calls_of(session_of(call))
+                .any(|(_, other)| other.sent.as_ref().is_some_and(|sent| sent.intent == Intent::Delete));
             (!deleted).then_some("its session was gone, and nobody had ended it")
         }
+        How::Expired { idle_ms } => (*idle_ms < surely_alive).then_some("its session was gone too early"),
         How::Left => (sent.intent != Intent::Leave).then_some("its client went away without meaning to"),
         How::Nothing => Some("its stream ended, and nothing was left of it"),
     };
@@ -111,10 +126,13 @@ fn result(
         _ => {
             let session = session_of(call);
             let since = story.calls_of(session).filter_map(|(_, other)| Some(other.sent.as_ref()?.t)).min();
-            let disturbed = story.faults_between(call, since.unwrap_or(sent.t).saturating_sub(SLACK_MS), at).next().is_some();
-            let other = story.calls_of(session).any(|(_, other)| {
-                other.sent.as_ref().is_some_and(|sent| sent.intent != Intent::Finish)
-            });
+            let disturbed = story
+                .faults_between(call, since.unwrap_or(sent.t).saturating_sub(SLACK_MS), at)
+                .next()
+                .is_some();
+            let other = story
+                .calls_of(session)
+                .any(|(_, other)| other.sent.as_ref().is_some_and(|sent| sent.intent != Intent::Finish));
             (!disturbed && !other).then_some("the tool's question was not answered, and nothing explains it")
         }
     }
@@ -127,8 +145,8 @@ fn progress(story: &Story, call: &str, record: &Record, sent: &Sent, say: &mut i
         if of != call {
             say(format!("{call}: progress of another call came: {of}"));
         }
-        let again = excuses::is_python(call)
-            && story.faults_between(call, sent.t, *t).any(|fault| fault.kind.cuts());
+        let again =
+            excuses::is_python(call) && story.faults_between(call, sent.t, *t).any(|fault| fault.kind.cuts());
         if *n <= last && !again {
             say(format!("{call}: progress {n} came after {last}"));
         }

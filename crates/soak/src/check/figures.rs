@@ -61,7 +61,12 @@ pub fn figures(lines: &[Line]) -> String {
         story.child_kills.len(),
         story.client_kills.len() / 2
     );
-    let _ = writeln!(text, "others    {} tried what is not theirs, {} sessions expired", story.probes.len(), story.gone.len());
+    let _ = writeln!(
+        text,
+        "others    {} tried what is not theirs, {} sessions expired",
+        story.probes.len(),
+        story.gone.len()
+    );
     for (what, mut times) in [("direct", direct), ("resumed", resumed)] {
         times.sort_unstable();
         if let (Some(p50), Some(p99)) = (percentile(&times, 50), percentile(&times, 99)) {
@@ -96,8 +101,13 @@ fn program(story: &Story) -> String {
         let values: Vec<u64> = load.iter().map(|(_, sample)| of(sample)).collect();
         let half = values.len() / 2;
         let mean = |part: &[u64]| part.iter().sum::<u64>() as f64 / part.len().max(1) as f64;
-        let (first, second, most) = (mean(&values[..half]), mean(&values[half..]), values.iter().max().copied());
-        let _ = writeln!(text, "{what:11} mean {first:.0} in the first half, {second:.0} in the second, at most {}", most.unwrap_or_default());
+        let (first, second, most) =
+            (mean(&values[..half]), mean(&values[half..]), values.iter().max().copied());
+        let _ = writeln!(
+            text,
+            "{what:11} mean {first:.0} in the first half, {second:.0} in the second, at most {}",
+            most.unwrap_or_default()
+        );
     }
     if let (Some((first, warm)), Some((last, end))) = (warm, load.last()) {
         let share = (end.cpu_ms - warm.cpu_ms) as f64 / (last - first).max(1) as f64;
@@ -105,9 +115,23 @@ fn program(story: &Story) -> String {
     }
     if let Some((_, end)) = end {
         for name in [
-            "sessions_opened", "sessions_expired", "calls_succeeded", "calls_failed", "calls_cancelled", "calls_abandoned",
-            "polls", "resumes", "parked", "taken_over", "events_replayed", "events_dropped", "events_coalesced", "results_unclaimed",
-            "children_started", "children_died", "children_restarted",
+            "sessions_opened",
+            "sessions_expired",
+            "calls_succeeded",
+            "calls_failed",
+            "calls_cancelled",
+            "calls_abandoned",
+            "polls",
+            "resumes",
+            "parked",
+            "taken_over",
+            "events_replayed",
+            "events_dropped",
+            "events_coalesced",
+            "results_unclaimed",
+            "children_started",
+            "children_died",
+            "children_restarted",
         ] {
             let _ = writeln!(text, "metrics   {name} {}", end.metrics.get(name).copied().unwrap_or_default());
         }
@@ -124,6 +148,7 @@ fn kind(how: &How) -> String {
         How::Timeout => "timed out in an SDK that had given up".into(),
         How::Cancelled => "cancelled".into(),
         How::Deleted => "ended with their session".into(),
+        How::Expired { .. } => "ended: their session had expired".into(),
         How::Left => "left by their client".into(),
         How::Nothing => "ended without anything".into(),
     }

@@ -9,15 +9,15 @@ mod story;
 mod tests;
 
 pub use figures::figures;
-pub use story::Story;
 
+use self::story::Story;
 use crate::{
     journal::{Line, session_of},
     options::Tempo,
 };
 
 /// Not more than so many things are said.
-const MOST_SAID: usize = 2000;
+const MOST_SAID: usize = 200;
 
 /// Everything that is wrong in the journals of a run, in no order. Empty: every promise was kept.
 #[must_use]
@@ -31,7 +31,7 @@ pub fn check(lines: &[Line], tempo: &Tempo) -> Vec<String> {
             wrong.push(what);
         }
     };
-    calls::check(&story, tempo.abandon_after, &mut say);
+    calls::check(&story, tempo, &mut say);
     program::check(&story, &mut say);
     for (session, of, what) in &story.heard {
         if session_of(of) != session {

@@ -4,16 +4,16 @@ use super::story::Story;
 use crate::journal::{How, Phase, Sample};
 
 /// What memory may grow by in the second half of a run, in KiB a minute, as a line through the samples has it.
-pub const RSS_SLOPE: f64 = 100.0;
+pub(super) const RSS_SLOPE: f64 = 100.0;
 
 /// A line through less than so many minutes says nothing; then only the whole counts.
 const SLOPE_MINUTES: f64 = 5.0;
 
 /// What the program may have beyond what it had before there was load, in KiB, in a run of any length.
-pub const RSS_MOST: u64 = 300 * 1024;
+pub(super) const RSS_MOST: u64 = 300 * 1024;
 
 /// Looks at the samples, the end, and the numbers; `say` takes what is wrong.
-pub fn check(story: &Story, say: &mut impl FnMut(String)) {
+pub(super) fn check(story: &Story, say: &mut impl FnMut(String)) {
     memory(story, say);
     flat(story, "descriptors", |sample| sample.fds, say);
     flat(story, "processes of the tool", |sample| sample.children, say);
@@ -32,19 +32,17 @@ pub fn check(story: &Story, say: &mut impl FnMut(String)) {
 }
 
 /// The samples under load.
-pub fn under_load(story: &Story) -> Vec<&(u64, Sample)> {
+pub(super) fn under_load(story: &Story) -> Vec<&(u64, Sample)> {
     story.samples.iter().filter(|(_, sample)| sample.phase == Phase::Load).collect()
 }
 
 /// The slope of memory over the second half, in KiB a minute, and the minutes that it is from.
-pub fn slope(story: &Story) -> Option<(f64, f64)> {
+pub(super) fn slope(story: &Story) -> Option<(f64, f64)> {
     let load = under_load(story);
     let half = &load[load.len() / 2..];
     let (first, last) = (half.first()?, half.last()?);
-    let points: Vec<(f64, f64)> = half
-        .iter()
-        .map(|(t, sample)| ((*t - first.0) as f64 / 60_000.0, sample.rss_kib as f64))
-        .collect();
+    let points: Vec<(f64, f64)> =
+        half.iter().map(|(t, sample)| ((*t - first.0) as f64 / 60_000.0, sample.rss_kib as f64)).collect();
     let count = points.len() as f64;
     let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));
     let (above, below) = points.iter().fold((0.0, 0.0), |(above, below), point| {
@@ -56,7 +54,9 @@ pub fn slope(story: &Story) -> Option<(f64, f64)> {
 fn memory(story: &Story, say: &mut impl FnMut(String)) {
     match slope(story) {
         Some((slope, minutes)) if minutes >= SLOPE_MINUTES && slope > RSS_SLOPE => {
-            say(format!("memory grew by {slope:.0} KiB a minute in the last {minutes:.0} minutes; {RSS_SLOPE} may be"));
+            say(format!(
+                "memory grew by {slope:.0} KiB a minute in the last {minutes:.0} minutes; {RSS_SLOPE} may be"
+            ));
         }
         _ => {}
     }
@@ -78,7 +78,9 @@ fn flat(story: &Story, what: &str, of: impl Fn(&Sample) -> u64, say: &mut impl F
     if quarter < 3 {
         return;
     }
-    let mean = |part: &[&(u64, Sample)]| part.iter().map(|(_, sample)| of(sample) as f64).sum::<f64>() / part.len() as f64;
+    let mean = |part: &[&(u64, Sample)]| {
+        part.iter().map(|(_, sample)| of(sample) as f64).sum::<f64>() / part.len() as f64
+    };
     let (before, after) = (mean(&load[quarter..quarter * 2]), mean(&load[load.len() - quarter..]));
     if after > before * 1.3 + 20.0 {
         say(format!("{what} went from {before:.0} to {after:.0}"));
@@ -90,7 +92,17 @@ fn numbers(story: &Story, say: &mut impl FnMut(String)) {
     let Some((_, end)) = story.samples.iter().rfind(|(_, sample)| sample.phase == Phase::End) else {
         return say("nobody has looked at the program at the end".into());
     };
-    for gauge in ["sessions", "calls", "streams_open", "calls_parked", "calls_streaming", "results_waiting", "children", "gateway_sessions", "handshakes"] {
+    for gauge in [
+        "sessions",
+        "calls",
+        "streams_open",
+        "calls_parked",
+        "calls_streaming",
+        "results_waiting",
+        "children",
+        "gateway_sessions",
+        "handshakes",
+    ] {
         match end.metrics.get(gauge) {
             Some(0) => {}
             other => say(format!("at the end {gauge} is {other:?}")),
@@ -100,7 +112,9 @@ fn numbers(story: &Story, say: &mut impl FnMut(String)) {
         say(format!("at the end there are {} processes of the tool", end.children));
     }
     let calls = story.calls.values();
-    let ended = |wanted: fn(&How) -> bool| calls.clone().flat_map(|call| &call.ends).filter(|(_, how)| wanted(how)).count() as u64;
+    let ended = |wanted: fn(&How) -> bool| {
+        calls.clone().flat_map(|call| &call.ends).filter(|(_, how)| wanted(how)).count() as u64
+    };
     let results = ended(|how| matches!(how, How::Result { .. }));
     let refused = ended(|how| matches!(how, How::Refused { .. }));
     let finished = calls.clone().filter(|call| !call.finishes.is_empty()).count() as u64;
@@ -136,6 +150,8 @@ fn numbers(story: &Story, say: &mut impl FnMut(String)) {
         .sum();
     let counted = get("events_dropped") + get("events_coalesced");
     if missing > counted {
-        say(format!("{missing} notifications of progress are missing, but {counted} were dropped or coalesced"));
+        say(format!(
+            "{missing} notifications of progress are missing, but {counted} were dropped or coalesced"
+        ));
     }
 }

@@ -5,95 +5,95 @@ use std::collections::BTreeMap;
 
 /// All that was written down of one call.
 #[derive(Debug, Default)]
-pub struct Record {
+pub(super) struct Record {
     /// When it was sent, and as what.
-    pub sent: Option<Sent>,
+    pub(super) sent: Option<Sent>,
     /// Progress: when, the call that it names, the number.
-    pub progress: Vec<(u64, String, u64)>,
+    pub(super) progress: Vec<(u64, String, u64)>,
     /// When responses came.
-    pub responses: Vec<u64>,
+    pub(super) responses: Vec<u64>,
     /// How it ended for its client; once, if all is well.
-    pub ends: Vec<(u64, How)>,
+    pub(super) ends: Vec<(u64, How)>,
     /// When it began to run, and in which process; once at most, if all is well.
-    pub starts: Vec<(u64, u32)>,
+    pub(super) starts: Vec<(u64, u32)>,
     /// When it had run to its end.
-    pub finishes: Vec<u64>,
+    pub(super) finishes: Vec<u64>,
     /// When it was told that it is cancelled.
-    pub stopped: Vec<u64>,
+    pub(super) stopped: Vec<u64>,
     /// When its client's cancel was taken.
-    pub cancel_taken: Option<u64>,
+    pub(super) cancel_taken: Option<u64>,
     /// How often its stream was asked for again.
-    pub resumes: u64,
+    pub(super) resumes: u64,
 }
 
 /// How a call was sent.
 #[derive(Clone, Debug)]
-pub struct Sent {
+pub(super) struct Sent {
     /// When.
-    pub t: u64,
+    pub(super) t: u64,
     /// What it asked for.
-    pub plan: Plan,
+    pub(super) plan: Plan,
     /// What its client meant to do.
-    pub intent: Intent,
+    pub(super) intent: Intent,
     /// Within so many milliseconds it has to have ended.
-    pub bound_ms: u64,
+    pub(super) bound_ms: u64,
 }
 
 /// What is known of one session.
 #[derive(Debug, Default)]
-pub struct SessionRecord {
+pub(super) struct SessionRecord {
     /// When it was opened.
-    pub opened: Option<u64>,
+    pub(super) opened: Option<u64>,
     /// When a DELETE of it was answered.
-    pub deleted: Option<u64>,
+    pub(super) deleted: Option<u64>,
     /// The processes that have worked for it.
-    pub pids: Vec<u32>,
+    pub(super) pids: Vec<u32>,
 }
 
 /// What the network did to a client: when, what, and how long before that the connection had shown an event id.
 #[derive(Clone, Copy, Debug)]
-pub struct Fault {
+pub(super) struct Fault {
     /// When.
-    pub t: u64,
+    pub(super) t: u64,
     /// What.
-    pub kind: FaultKind,
+    pub(super) kind: FaultKind,
     /// The age of the first event id, in milliseconds.
-    pub id_ms: Option<u64>,
+    pub(super) id_ms: Option<u64>,
 }
 
 /// Everything.
 #[derive(Debug, Default)]
-pub struct Story {
+pub(super) struct Story {
     /// By name.
-    pub calls: BTreeMap<String, Record>,
+    pub(super) calls: BTreeMap<String, Record>,
     /// By name.
-    pub sessions: BTreeMap<String, SessionRecord>,
+    pub(super) sessions: BTreeMap<String, SessionRecord>,
     /// Sessions that were opened.
-    pub opened: u64,
+    pub(super) opened: u64,
     /// By client, in order.
-    pub faults: BTreeMap<String, Vec<Fault>>,
+    pub(super) faults: BTreeMap<String, Vec<Fault>>,
     /// When processes of the tool were killed.
-    pub child_kills: Vec<(u64, u32)>,
+    pub(super) child_kills: Vec<(u64, u32)>,
     /// When processes of clients were killed.
-    pub client_kills: Vec<(u64, String)>,
+    pub(super) client_kills: Vec<(u64, String)>,
     /// Questions and log messages: the session that they came in, the call that they name, what they are.
-    pub heard: Vec<(String, String, String)>,
+    pub(super) heard: Vec<(String, String, String)>,
     /// Answers to those who asked for what is not theirs.
-    pub probes: Vec<u16>,
+    pub(super) probes: Vec<u16>,
     /// Sessions that were gone: name, for how long they had not been used.
-    pub gone: Vec<(String, u64)>,
+    pub(super) gone: Vec<(String, u64)>,
     /// What may not come.
-    pub odd: Vec<String>,
+    pub(super) odd: Vec<String>,
     /// What the program looked like.
-    pub samples: Vec<(u64, Sample)>,
+    pub(super) samples: Vec<(u64, Sample)>,
     /// What was left at the end, and how the program ended.
-    pub left: Option<(Vec<String>, Option<i32>)>,
+    pub(super) left: Option<(Vec<String>, Option<i32>)>,
 }
 
 impl Story {
     /// Puts the lines in order.
     #[must_use]
-    pub fn of(lines: &[Line]) -> Self {
+    pub(super) fn of(lines: &[Line]) -> Self {
         let mut story = Self::default();
         for line in lines {
             story.take(line.t, &line.event);
@@ -156,13 +156,13 @@ impl Story {
     }
 
     /// What the network did to the client of a call, or a session, between two moments.
-    pub fn faults_between(&self, name: &str, from: u64, to: u64) -> impl Iterator<Item = &Fault> {
+    pub(super) fn faults_between(&self, name: &str, from: u64, to: u64) -> impl Iterator<Item = &Fault> {
         let faults = self.faults.get(client_of(name)).map(Vec::as_slice).unwrap_or_default();
         faults.iter().filter(move |fault| (from..=to).contains(&fault.t))
     }
 
     /// The calls of one session, with their names.
-    pub fn calls_of(&self, session: &str) -> impl Iterator<Item = (&String, &Record)> {
+    pub(super) fn calls_of(&self, session: &str) -> impl Iterator<Item = (&String, &Record)> {
         let first = format!("{session}.");
         let end = format!("{session}/");
         self.calls.range(first..end)

@@ -102,6 +102,7 @@ impl Watch<'_> {
             match answer.status() {
                 200 if answer.is_stream() => {
                     let broken = self.read(&mut answer).await.err();
+                    self.client.is_used();
                     if let Some(how) = self.end.take() {
                         self.probe_the_end().await;
                         return how;
@@ -116,11 +117,14 @@ impl Watch<'_> {
                         };
                     };
                     let owner = self.client.identity.principal.clone();
-                    let found = (owner, self.client.wire.id.clone().unwrap_or_default(), Some(cursor.clone()));
+                    let found =
+                        (owner, self.client.wire.id.clone().unwrap_or_default(), Some(cursor.clone()));
                     self.client.common.found.lock().push(found);
                 }
                 200 | 202 => match self::body(&mut answer).await {
-                    Ok(text) if text.is_empty() && self.cancelled.load(Ordering::Relaxed) => return How::Cancelled,
+                    Ok(text) if text.is_empty() && self.cancelled.load(Ordering::Relaxed) => {
+                        return How::Cancelled;
+                    }
                     Ok(text) if text.is_empty() && self.client.deleting.load(Ordering::Relaxed) => {
                         return How::Deleted;
                     }
@@ -130,7 +134,8 @@ impl Watch<'_> {
                             return self.end.take().unwrap_or(How::Nothing);
                         }
                         Err(error) => {
-                            self.client.odd(format!("{}: the answer is not JSON: {error}: {text:?}", self.call));
+                            self.client
+                                .odd(&format!("{}: the answer is not JSON: {error}: {text:?}", self.call));
                             return How::Nothing;
                         }
                     },
@@ -140,10 +145,15 @@ impl Watch<'_> {
                 204 if self.client.deleting.load(Ordering::Relaxed) => return How::Deleted,
                 204 => return How::Nothing,
                 404 if self.client.deleting.load(Ordering::Relaxed) => return How::Deleted,
+                // Requests that never arrived have not kept it alive.
+                404 if self.client.idle_ms() > self.client.common.tempo.surely_alive() => {
+                    self.client.expired.store(true, Ordering::Relaxed);
+                    return How::Expired { idle_ms: self.client.idle_ms() };
+                }
                 429 | 503 => self.retry = self.retry.max(Duration::from_secs(1)),
                 status => {
                     let text = self::body(&mut answer).await.unwrap_or_default();
-                    self.client.odd(format!("{} was answered with {status}: {text}", self.call));
+                    self.client.odd(&format!("{} was answered with {status}: {text}", self.call));
                     return How::Nothing;
                 }
             }
@@ -168,7 +178,7 @@ impl Watch<'_> {
     async fn read(&mut self, answer: &mut Answer) -> io::Result<()> {
         loop {
             let block = answer.try_block().await;
-            self.cursor = answer.last_id.clone().or(self.cursor.take());
+            self.cursor = answer.last_id.clone().or_else(|| self.cursor.take());
             let Some(block) = block? else { return Ok(()) };
             if let Some(retry) = block.retry {
                 self.retry = Duration::from_millis(retry);
@@ -194,7 +204,7 @@ impl Watch<'_> {
             return self.client.hear(&message).await;
         }
         if message["id"] != self.id {
-            self.client.odd(format!("{}: a response to another request: {}", self.call, message["id"]));
+            self.client.odd(&format!("{}: a response to another request: {}", self.call, message["id"]));
         }
         journal.note(Event::Response { call: self.call.to_owned() });
         self.end = Some(how(&message, self.call, self.plan));
@@ -214,7 +224,7 @@ impl Watch<'_> {
                 404 if self.client.deleting.load(Ordering::Relaxed) => {}
                 status => {
                     let text = body(&mut answer).await.unwrap_or_default();
-                    self.client.odd(format!("{}: behind the response came {status}: {text}", self.call));
+                    self.client.odd(&format!("{}: behind the response came {status}: {text}", self.call));
                 }
             }
         }

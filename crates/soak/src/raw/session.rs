@@ -29,8 +29,10 @@ pub(super) struct Client {
     next: AtomicU64,
     /// Until when a call that its client does not follow any more may keep the session alive.
     pub(super) busy_until: AtomicU64,
-    /// When it was used last.
+    /// When the program last answered it, or read or wrote for it: it lives on from then at least.
     used: AtomicU64,
+    /// Whether it was found to be gone for lack of use.
+    pub(super) expired: AtomicBool,
 }
 
 impl Client {
@@ -41,22 +43,25 @@ impl Client {
         headers: &[(&str, &str)],
         body: &str,
     ) -> io::Result<Answer> {
-        self.used.store(now(), Ordering::Relaxed);
         let raw = Raw::try_connect(self.identity.address).await?;
-        self.send_on(raw, method, headers, body).await
-    }
-
-    async fn send_on(
-        &self,
-        raw: Raw,
-        method: &str,
-        headers: &[(&str, &str)],
-        body: &str,
-    ) -> io::Result<Answer> {
         let bearer = format!("Bearer {}", self.identity.token);
         let mut all = vec![("Authorization", bearer.as_str())];
         all.extend_from_slice(headers);
-        Answer::try_to(raw, self.wire.request(method, &all, body)).await
+        let answer = Answer::try_to(raw, self.wire.request(method, &all, body)).await?;
+        if answer.status() != 404 {
+            self.is_used();
+        }
+        Ok(answer)
+    }
+
+    /// Somebody has heard of the session.
+    pub(super) fn is_used(&self) {
+        self.used.store(now(), Ordering::Relaxed);
+    }
+
+    /// For how long nobody has, in milliseconds.
+    pub(super) fn idle_ms(&self) -> u64 {
+        now().saturating_sub(self.used.load(Ordering::Relaxed))
     }
 
     /// A connection on which a request was sent and nothing is read.
@@ -69,7 +74,7 @@ impl Client {
         }
     }
 
-    pub(super) fn odd(&self, what: String) {
+    pub(super) fn odd(&self, what: &str) {
         self.common.journal.note(Event::Odd { what: format!("{}: {what}", self.name) });
     }
 
@@ -94,7 +99,11 @@ impl Client {
     /// Looks at a message that is no response; answers it where it asks.
     pub(super) async fn hear(&self, message: &Value) {
         let heard = |of: &str, what: &str| {
-            self.common.journal.note(Event::Heard { session: self.name.clone(), of: of.into(), what: what.into() });
+            self.common.journal.note(Event::Heard {
+                session: self.name.clone(),
+                of: of.into(),
+                what: what.into(),
+            });
         };
         let params = &message["params"];
         match message["method"].as_str() {
@@ -102,7 +111,8 @@ impl Client {
                 heard(params["data"]["call"].as_str().unwrap_or_default(), "log");
             }
             Some("elicitation/create") => {
-                let of = params["message"].as_str().and_then(|text| text.strip_prefix("ask ")).unwrap_or_default();
+                let of =
+                    params["message"].as_str().and_then(|text| text.strip_prefix("ask ")).unwrap_or_default();
                 heard(of, "ask");
                 self.answer(message, json!({ "action": "accept", "content": { "call": of } })).await;
             }
@@ -111,11 +121,12 @@ impl Client {
                 let of = text.and_then(|text| text.strip_prefix("ask ")).unwrap_or_default();
                 heard(of, "ask");
                 let content = json!({ "type": "text", "text": format!("answer {of}") });
-                self.answer(message, json!({ "role": "assistant", "model": "none", "content": content })).await;
+                self.answer(message, json!({ "role": "assistant", "model": "none", "content": content }))
+                    .await;
             }
             // A question of ours was taken back: the call has ended, or its process has.
             Some("notifications/cancelled") => {}
-            _ => self.odd(format!("a message that nobody sends: {message}")),
+            _ => self.odd(&format!("a message that nobody sends: {message}")),
         }
     }
 
@@ -123,7 +134,7 @@ impl Client {
         let body = json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }).to_string();
         match self.insist("POST", &body).await {
             Some(202 | 404) | None => {}
-            Some(status) => self.odd(format!("an answer to a question was answered with {status}")),
+            Some(status) => self.odd(&format!("an answer to a question was answered with {status}")),
         }
     }
 }
@@ -139,6 +150,7 @@ async fn open(common: &Arc<Common>, identity: &Identity, name: &str, revision: &
         next: AtomicU64::new(1),
         busy_until: AtomicU64::new(0),
         used: AtomicU64::new(0),
+        expired: AtomicBool::new(false),
     };
     let mut answer = client.send("POST", &[], &initialize(revision).to_string()).await.ok()?;
     let body = call::body(&mut answer).await.ok()?;
@@ -146,7 +158,7 @@ async fn open(common: &Arc<Common>, identity: &Identity, name: &str, revision: &
         200 => {}
         429 | 503 => return None,
         status => {
-            client.odd(format!("initialize was answered with {status}: {body}"));
+            client.odd(&format!("initialize was answered with {status}: {body}"));
             return None;
         }
     }
@@ -154,7 +166,7 @@ async fn open(common: &Arc<Common>, identity: &Identity, name: &str, revision: &
     let negotiated = serde_json::from_str::<Value>(&body).ok()?;
     revision.clone_into(&mut client.wire.revision);
     if client.wire.id.is_none() || negotiated["result"]["protocolVersion"] != revision {
-        client.odd(format!("initialize was answered with {body}"));
+        client.odd(&format!("initialize was answered with {body}"));
         return None;
     }
     let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string();
@@ -162,7 +174,7 @@ async fn open(common: &Arc<Common>, identity: &Identity, name: &str, revision: &
         Some(202) => {}
         None => return None,
         Some(status) => {
-            client.odd(format!("notifications/initialized was answered with {status}"));
+            client.odd(&format!("notifications/initialized was answered with {status}"));
             return None;
         }
     }
@@ -179,7 +191,8 @@ pub(super) async fn one(common: &Arc<Common>, identity: &Identity, name: &str, c
     let mut followed = true;
     for _ in 0..chance.between(1, 8) {
         let left = common.until.saturating_sub(now());
-        if left == 0 || client.deleting.load(Ordering::Relaxed) {
+        let gone = client.deleting.load(Ordering::Relaxed) || client.expired.load(Ordering::Relaxed);
+        if left == 0 || gone {
             break;
         }
         // A few at a time now and then, and now and then more than a session may have.
@@ -200,7 +213,7 @@ pub(super) async fn one(common: &Arc<Common>, identity: &Identity, name: &str, c
         }
         while let Some(done) = calls.join_next().await {
             if let Err(panic) = done {
-                client.odd(format!("what came could not be read: {panic}"));
+                client.odd(&format!("what came could not be read: {panic}"));
             }
         }
         if chance.percent(5) {
@@ -218,7 +231,7 @@ pub(super) async fn one(common: &Arc<Common>, identity: &Identity, name: &str, c
         match client.insist("DELETE", "").await {
             Some(204 | 404) => Parting::Deleted,
             None => Parting::Left,
-            Some(status) => return client.odd(format!("DELETE was answered with {status}")),
+            Some(status) => return client.odd(&format!("DELETE was answered with {status}")),
         }
     } else if followed && chance.percent(40) && common.until > now() + common.tempo.session_ttl * 2 {
         expire(&client).await
@@ -232,7 +245,7 @@ pub(super) async fn one(common: &Arc<Common>, identity: &Identity, name: &str, c
 async fn expire(client: &Client) -> Parting {
     let busy = client.busy_until.load(Ordering::Relaxed).saturating_sub(now());
     sleep(Duration::from_millis(busy + client.common.tempo.session_ttl * 3 / 2 + 1_000)).await;
-    let idle_ms = now().saturating_sub(client.used.load(Ordering::Relaxed));
+    let idle_ms = client.idle_ms();
     let ping = json!({ "jsonrpc": "2.0", "id": "late", "method": "ping" }).to_string();
     match client.insist("POST", &ping).await {
         Some(404) => {
@@ -241,7 +254,7 @@ async fn expire(client: &Client) -> Parting {
         }
         None => Parting::Left,
         Some(status) => {
-            client.odd(format!("a session that was not used for {idle_ms} ms answered with {status}"));
+            client.odd(&format!("a session that was not used for {idle_ms} ms answered with {status}"));
             Parting::Left
         }
     }
@@ -292,10 +305,12 @@ async fn listen(client: Arc<Client>) {
                         cursor = answer.last_id.clone().or(cursor);
                     }
                     cursor = answer.last_id.clone().or(cursor);
+                    client.is_used();
                 }
                 404 if client.deleting.load(Ordering::Relaxed) => return,
+                404 if client.idle_ms() > client.common.tempo.surely_alive() => return,
                 429 | 503 => {}
-                status => client.odd(format!("the standalone stream was answered with {status}")),
+                status => client.odd(&format!("the standalone stream was answered with {status}")),
             }
         }
         sleep(Duration::from_millis(retry)).await;

@@ -207,7 +207,11 @@ async fn live(common: &Arc<Common>, session: &str, url: &str, chance: &mut Chanc
             let chance = Chance(chance.between(0, u64::MAX - 1));
             one(common, &client, &tokens, format!("{session}.{next}"), chance)
         });
-        futures::future::join_all(calls.collect::<Vec<_>>()).await;
+        let ended = futures::future::join_all(calls.collect::<Vec<_>>()).await;
+        if ended.iter().any(|how| how == "lost") {
+            // A POST that is cut ends the SDK's transport, and with it every later call.
+            break;
+        }
         chance.pause(common.config.longest_pause).await;
     }
     // Closed, the SDK sends DELETE; it does not say whether it was answered.
@@ -238,7 +242,7 @@ async fn one(
     tokens: &Mutex<HashMap<String, String>>,
     call: String,
     mut chance: Chance,
-) {
+) -> String {
     let plan = plan(common, &mut chance);
     let ms = plan["ms"].as_u64().unwrap_or_default();
     let intent = if chance.percent(7) { "cancel" } else { "finish" };
@@ -263,7 +267,9 @@ async fn one(
             end.remove("text");
         }
     }
+    let how = end["how"].as_str().unwrap_or_default().to_owned();
     common.note(end);
+    how
 }
 
 async fn outcome(
