@@ -11,6 +11,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 const SHARDS: usize = 32;
@@ -77,7 +78,7 @@ impl Sessions {
 /// Makes `session` known, here and in the store. A place was reserved for it.
 pub(crate) async fn open(core: &Core, session: &Arc<Session>) -> Result<(), CreateError> {
     let record = SessionRecord::clone(&session.record());
-    let version = core.store.create_session(&session.id, record, core.options.session_ttl).await?;
+    let version = core.store.create_session(&session.id, record, kept_for(core)).await?;
     session.set_version(version);
     let expires = session.idle_deadline(core).unwrap_or_else(|| after_ttl(core));
     core.sessions.insert(session, expires);
@@ -169,9 +170,16 @@ pub(crate) async fn expire(core: &Arc<Core>) {
     }
 }
 
+/// How long the store keeps a record that it is not told of. Longer than a session lives without use: a record is prolonged when its
+/// session is looked at, which may be as late as a whole life after it was used, and one that has run out is not found again. Without
+/// it no change of the session would be stored, and its end would leave no tombstone.
+fn kept_for(core: &Core) -> Duration {
+    core.options.session_ttl * 2
+}
+
 /// Tells the store that a session is in use, so that it keeps the record and the standalone stream.
 pub(crate) async fn touch(core: &Core, session: &Session) {
-    if let Err(error) = core.store.touch_session(&session.id, core.options.session_ttl).await {
+    if let Err(error) = core.store.touch_session(&session.id, kept_for(core)).await {
         tracing::warn!(%session, %error, "a session in use could not be prolonged");
     }
     if let Some(outlet) = session.standalone_if_made() {

@@ -214,6 +214,24 @@ async fn an_idle_session_ends_and_a_used_one_does_not() {
     assert_eq!(server.script.ended.load(Ordering::SeqCst), 1);
 }
 
+/// Its calls and its readers keep it, here and in the store: where the store forgot it, its end would leave no tombstone, and a poll
+/// would be told that the session was lost.
+#[tokio::test(start_paused = true)]
+async fn a_session_in_use_is_kept_by_the_store_too() {
+    let mut options = Options::default();
+    options.session_ttl = Duration::from_secs(60);
+    let server = Server::with(options);
+    for (first, last) in [(10, 80), (14, 61), (5, 250), (50, 100)] {
+        let mut client = server.client("2025-11-25").await;
+        tokio::time::sleep(Duration::from_secs(first)).await;
+        let mut call = client.call("gate", json!({})).await;
+        call.event().await;
+        tokio::time::sleep(Duration::from_secs(last - first)).await;
+        assert_eq!(client.delete().await.status, 204);
+        assert_eq!(client.get(call.last_id.as_deref()).await.status, 404, "from {first} s to {last} s");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_session_is_not_older_than_the_answer_that_names_it() {
     let mut options = Options::default();
