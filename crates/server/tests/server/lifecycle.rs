@@ -68,8 +68,14 @@ async fn a_cancel_that_overtakes_its_request_meets_it() {
     let mut answer = client.call("stubborn", json!({})).await;
     assert_eq!(answer.event().await, None);
     assert_eq!(*server.script.cancelled.lock(), [CancelReason::Client]);
+    // Nor is it answered where its handler ends at once and says why.
+    assert_eq!(client.post(&cancel(3)).await.status, 202);
+    let mut answer = client.call("polite", json!({})).await;
+    assert!(answer.is_stream());
+    assert_eq!(answer.messages().await, [] as [serde_json::Value; 0]);
+    assert_eq!(server.endpoint.metrics().calls_cancelled.get(), 2);
     // One that is for a call of long ago does not meet another one.
-    client.post(&cancel(3)).await;
+    client.post(&cancel(4)).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let answer = client.call("count", json!({ "then": 0.5 })).await;
     assert_eq!(answer.json().await["result"]["counted"], 0);
