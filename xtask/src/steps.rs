@@ -183,7 +183,7 @@ fn fuzz(project: &Project, extra: &[String]) -> Result<(), String> {
 }
 
 /// What the end-to-end tests are told. They fail, and name `cargo xtask test`, where one of these is missing.
-fn with_clients<'a>(project: &Project, command: &'a mut Command) -> &'a mut Command {
+pub(crate) fn with_clients<'a>(project: &Project, command: &'a mut Command) -> &'a mut Command {
     command
         .env("BOWLINE_BIN", project.program())
         .env("BOWLINE_TEST_PYTHON", tools::python_of_clients(project))
@@ -202,6 +202,19 @@ pub(crate) fn list() {
     for Step { name, about, .. } in STEPS {
         println!("{name:11} {about}");
     }
+}
+
+/// Runs some steps for a command that is no step itself; the first that fails ends it.
+///
+/// # Errors
+///
+/// That of the step.
+pub(crate) fn prepare(project: &Project, names: &[&str]) -> Result<(), String> {
+    for step in STEPS.iter().filter(|step| names.contains(&step.name)) {
+        eprintln!("\n=== {}: {}", step.name, step.about);
+        (step.run)(project, &[])?;
+    }
+    Ok(())
 }
 
 /// How a step ended.

@@ -34,7 +34,8 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
     // Most handlers end here, without a task.
     if let Poll::Ready(outcome) = Pin::new(&mut work).poll(&mut Context::from_waker(Waker::noop())) {
         session.remove_call(call);
-        finish(call, Some(settle(call, outcome)));
+        // A cancel may have been here before the request.
+        conclude(call, Some(settle(call, outcome)));
         return Ok(());
     }
     core.metrics.calls.up();
@@ -54,26 +55,32 @@ async fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) {
     };
     // Before it is answered: who has the answer may use the id again.
     call.session.remove_call(&call);
-    match (outcome, call.cancel_reason()) {
-        (Some(reply), None) => finish(&call, Some(reply)),
-        // It ended in the same moment; its result is better than the news that it ran out of time.
-        (Some(reply @ Reply::Result(_)), Some(reason)) if said_to_caller(&call, reason).is_some() => {
-            finish(&call, Some(reply));
-        }
-        // A handler that ends because it is cancelled may well say so; what its caller is told is ours to say.
-        (ended, reason) => {
-            core.metrics.calls_cancelled.up();
-            if let Some(reason) = reason {
-                log::cancelled(&call, reason);
-            }
-            finish(&call, reason.and_then(|reason| said_to_caller(&call, reason)));
-            if ended.is_none() {
-                // The caller is answered; the handler may still put things in order.
-                let _ = tokio::time::timeout(core.options.cancel_grace, &mut work).await;
-            }
-        }
+    let unfinished = outcome.is_none();
+    conclude(&call, outcome);
+    if unfinished {
+        // The caller is answered; the handler may still put things in order.
+        let _ = tokio::time::timeout(core.options.cancel_grace, &mut work).await;
     }
     core.metrics.calls.down();
+}
+
+/// Ends a call for its caller. `outcome` is what its handler ended with, if it has.
+fn conclude(call: &Arc<CallState>, outcome: Option<Reply>) {
+    match (outcome, call.cancel_reason()) {
+        (Some(reply), None) => finish(call, Some(reply)),
+        // It ended in the same moment; its result is better than the news that it ran out of time.
+        (Some(reply @ Reply::Result(_)), Some(reason)) if said_to_caller(call, reason).is_some() => {
+            finish(call, Some(reply));
+        }
+        // A handler that ends because it is cancelled may well say so; what its caller is told is ours to say.
+        (_, reason) => {
+            call.core.metrics.calls_cancelled.up();
+            if let Some(reason) = reason {
+                log::cancelled(call, reason);
+            }
+            finish(call, reason.and_then(|reason| said_to_caller(call, reason)));
+        }
+    }
 }
 
 /// Returns when the call is to be cancelled: by somebody, or because it ran into a limit.

@@ -17,7 +17,7 @@ use crate::{
 use bowline_proto::legacy::Millis;
 use bowline_proto::time::millis;
 use bowline_store::{CreateError, SessionLookup, SessionRecord, Unavailable, Version};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// A version for a session that is not in the store yet.
 pub(crate) const NOT_STORED: Version = Version(0);
@@ -37,7 +37,7 @@ pub(crate) enum Found {
 /// Makes `session` known, here and in the store. A place was reserved for it.
 pub(crate) async fn open(core: &Core, session: &Arc<Session>) -> Result<(), CreateError> {
     let record = SessionRecord::clone(&session.record());
-    let version = patiently(core.store.create_session(&session.id, record, core.options.session_ttl)).await?;
+    let version = patiently(core.store.create_session(&session.id, record, kept_for(core))).await?;
     session.set_version(version);
     let expires = session.idle_deadline(core).unwrap_or_else(|| after_ttl(core));
     core.sessions.insert(session, expires);
@@ -189,12 +189,18 @@ pub(crate) async fn expire(core: &Arc<Core>) {
     }
 }
 
+/// How long the store keeps a record that it is not told of. Where this backend says when a session is over, longer than it lives
+/// without use: its record is prolonged when it is looked at, which may be as late as a whole life after it was used, and one that
+/// has run out is not found again (no change would be stored, and its end would leave no tombstone). Where the store says so, by
+/// the last use that it was told of, which may be a quarter of a life before the last one.
+fn kept_for(core: &Core) -> Duration {
+    let ttl = core.options.session_ttl;
+    if core.is_shared() { ttl + ttl / 4 } else { ttl * 2 }
+}
+
 /// Tells the store that a session is in use, so that it keeps the record and the standalone stream.
 pub(crate) async fn touch(core: &Core, session: &Session) {
-    // By the last use that is told, which may be a quarter of its life before the last one.
-    let ttl = core.options.session_ttl;
-    let ttl = if core.is_shared() { ttl + ttl / 4 } else { ttl };
-    let touched = core.store.touch_session(&session.id, ttl);
+    let touched = core.store.touch_session(&session.id, kept_for(core));
     match tokio::time::timeout(STORE_PATIENCE, touched).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::warn!(%session, %error, "a session in use could not be prolonged"),

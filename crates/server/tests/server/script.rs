@@ -131,6 +131,11 @@ impl Script {
                 self.cancelled.lock().push(reason);
                 std::future::pending().await
             }
+            // Ends as soon as it is cancelled, and says so.
+            "polite" => {
+                call.cancelled().await;
+                ErrorObject::internal("cancelled", "as you wish").into()
+            }
             // Still talks when it is over.
             "talkative" => {
                 let token = &params["token"];
