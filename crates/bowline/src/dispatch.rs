@@ -62,6 +62,10 @@ impl<S: Send + Sync + 'static> RawHandler for Dispatch<S> {
 
     fn notified(&self, _: &Peer, _: Notification) {}
 
+    fn adopt(&self, peer: &Peer) {
+        self.note(peer);
+    }
+
     fn ended(&self, peer: &Peer) {
         self.0.peers.lock().remove(peer.session_id());
     }
@@ -106,8 +110,6 @@ impl<S: Send + Sync + 'static> Dispatch<S> {
                 if !catalog.has_resource(&uri) {
                     return Err(resource_not_found(&uri).into());
                 }
-                // A session that another backend began is met here for the first time, perhaps.
-                self.note(&call.peer());
                 Err(empty())
             }
             "resources/unsubscribe" if self.0.info.subscriptions => {

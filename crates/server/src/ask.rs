@@ -1,6 +1,6 @@
 //! Our own requests to a client: sampling, elicitation, roots.
 
-use crate::{Call, call::CallState, core::Core, session::Session};
+use crate::{Call, call::CallState, core::Core, mailbox, random, session::Session};
 use bowline_proto::{
     cursor::StreamId,
     jsonrpc::{ErrorObject, Notification, Raw, Reply, Request, RequestId},
@@ -25,9 +25,9 @@ enum On {
 
 impl Ask {
     pub(crate) fn on_call(call: &Call, method: &str, params: Option<Raw>) -> Self {
-        // The id names the call's stream, so that any backend can route the answer.
-        let stream = call.0.exchange.stream_id();
-        Self::new(&call.0.core, &call.0.session, stream, On::Call(call.0.clone()), method, params)
+        // The id names the call's mailbox, so that any backend can route the answer.
+        let mailbox = call.0.mailbox();
+        Self::new(&call.0.core, &call.0.session, mailbox, On::Call(call.0.clone()), method, params)
     }
 
     pub(crate) fn on_standalone(
@@ -36,19 +36,18 @@ impl Ask {
         method: &str,
         params: Option<Raw>,
     ) -> Self {
-        // The stream itself is made when there is something to put into it.
-        Self::new(core, session, session.standalone_id, On::Standalone, method, params)
+        Self::new(core, session, random::stream_id(), On::Standalone, method, params)
     }
 
     fn new(
         core: &Arc<Core>,
         session: &Arc<Session>,
-        stream: StreamId,
+        mailbox: StreamId,
         on: On,
         method: &str,
         params: Option<Raw>,
     ) -> Self {
-        let (id, receiver) = session.open_ask(core, stream);
+        let (id, receiver) = session.open_ask(core, mailbox);
         let waiting = Waiting { session: session.clone(), id: id.clone() };
         let id = RequestId::String(id);
         let request = project_request(session.revision, method, params).map(|params| Request {
@@ -59,7 +58,7 @@ impl Ask {
         let core = core.clone();
         let answer = Box::pin(async move {
             let reply = match request {
-                Ok(request) => ask(&core, &waiting.session, on, request, receiver).await,
+                Ok(request) => ask(&core, &waiting.session, on, mailbox, request, receiver).await,
                 Err(unsupported) => unsupported.to_error().into(),
             };
             drop(waiting);
@@ -93,6 +92,7 @@ async fn ask(
     core: &Arc<Core>,
     session: &Arc<Session>,
     on: On,
+    mailbox: StreamId,
     request: Request,
     receiver: oneshot::Receiver<Reply>,
 ) -> Reply {
@@ -142,7 +142,15 @@ async fn ask(
             On::Standalone => std::future::pending().await,
         }
     };
+    // The mailbox of a call is read by whoever runs it.
+    let letters = async {
+        match &on {
+            On::Call(_) => std::future::pending().await,
+            On::Standalone => mailbox::serve_question(core, session, mailbox).await,
+        }
+    };
     tokio::select! {
+        () = letters => ended(),
         reply = receiver => reply.unwrap_or_else(|_| ended()),
         () = timed_out => {
             core.metrics.asks_timed_out.up();

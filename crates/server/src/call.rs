@@ -1,7 +1,8 @@
 //! One request being worked on, as its handler sees it.
 
-use crate::{Peer, ask::Ask, core::Core, exchange::Exchange, peer::progress_key, session::Session};
+use crate::{Peer, ask::Ask, core::Core, exchange::Exchange, mailbox, peer::progress_key, session::Session};
 use bowline_proto::{
+    cursor::StreamId,
     jsonrpc::{Notification, Raw, Request, RequestId},
     legacy::Millis,
     projection::project_notification,
@@ -29,6 +30,10 @@ pub enum CancelReason {
     Draining,
     /// Its client went away, and this answer cannot be resumed.
     Disconnected,
+    /// This backend gave no sign of life for so long that others may have ended the call.
+    OwnerLost,
+    /// The store that keeps its answer is away.
+    StoreAway,
 }
 
 /// A call. Cheap to clone; what is said through it goes on its own stream.
@@ -84,6 +89,11 @@ impl CallState {
         if !std::mem::replace(&mut *answered, true) {
             self.exchange.answer(response.map(|response| (self.id(), response)));
         }
+    }
+
+    /// Where other backends put what the client says to the call.
+    pub(crate) fn mailbox(&self) -> StreamId {
+        mailbox::of_call(&self.session.id, self.id())
     }
 
     pub(crate) fn id(&self) -> &RequestId {

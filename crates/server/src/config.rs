@@ -52,6 +52,14 @@ pub struct Options {
     pub sealed_ttl: Duration,
     /// How many sessions there may be. Default 10,000; the next `initialize` gets 503.
     pub max_sessions: usize,
+    /// How long this backend counts as alive after its last sign of life, where several backends share the store. Default 10 s. A call
+    /// of a backend that died is ended with an error within twice that.
+    pub lease_ttl: Duration,
+    /// How often the sign of life is renewed. Default 3 s; at most a third of `lease_ttl` is used.
+    pub lease_renew: Duration,
+    /// How often the key that the backends share is replaced, where none was given and the store keeps one. Default `None`: never.
+    /// What an older key signed stays valid until the next replacement.
+    pub rotate_key_every: Option<Duration>,
     /// How large the parameters of `initialize` may be, which are kept with the session. Default 64 KiB.
     pub max_initialize_bytes: usize,
     /// How many bytes of results of one session may wait for their client. Default 64 MiB; above it its oldest results go first, and a
@@ -100,6 +108,9 @@ impl Default for Options {
             initialized_wait: Duration::from_secs(5),
             sealed_ttl: Duration::from_secs(120),
             max_sessions: 10_000,
+            lease_ttl: Duration::from_secs(10),
+            lease_renew: Duration::from_secs(3),
+            rotate_key_every: None,
             max_initialize_bytes: 64 * 1024,
             max_session_bytes: 64 * 1024 * 1024,
             max_sessions_per_client: None,

@@ -4,6 +4,8 @@ use crate::{
     Authenticator, RawHandler,
     clients::{ClientLimits, Clients},
     config::Options,
+    fleet::{self, Fleet},
+    keys::Keys,
     metrics::Metrics,
     probes::OnEndpoint,
     random,
@@ -18,7 +20,7 @@ use bowline_proto::{
     legacy::Millis,
 };
 use bowline_store::{BackendId, MemoryStore, Store};
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 use tokio::{sync::watch, time::Instant};
 
 /// How far an endpoint is with leaving.
@@ -36,10 +38,13 @@ pub(crate) enum Drain {
 pub(crate) struct Config {
     pub(crate) handler: Arc<dyn RawHandler>,
     pub(crate) store: Arc<dyn Store>,
+    /// Whether other backends use the store too.
+    pub(crate) shared: bool,
     pub(crate) policy: Policy,
     pub(crate) trust_proxy: bool,
     pub(crate) options: Options,
-    pub(crate) keyring: Keyring,
+    /// Where none is given, a shared store keeps keys, and a backend alone makes one.
+    pub(crate) keyring: Option<Keyring>,
     pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
     pub(crate) probes: OnEndpoint,
 }
@@ -56,7 +61,11 @@ pub(crate) struct Core {
     pub(crate) metrics: Arc<Metrics>,
     /// Refusals for an origin or a host are logged so often.
     pub(crate) forbidden: Seldom,
-    pub(crate) keyring: Keyring,
+    pub(crate) keys: Keys,
+    /// Whether the keys are those that the store keeps.
+    pub(crate) keys_are_shared: bool,
+    /// There where other backends use the store too.
+    pub(crate) fleet: Option<Fleet>,
     /// Who may call; anybody where there is none.
     pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
     pub(crate) probes: OnEndpoint,
@@ -66,13 +75,25 @@ pub(crate) struct Core {
     pub(crate) running: Running,
     pub(crate) drain: watch::Sender<Drain>,
     origin: Instant,
+    /// The time on the wall at `origin`, in seconds since 1970.
+    origin_on_the_wall: u64,
 }
 
 impl Core {
     pub(crate) fn new(config: Config) -> Arc<Self> {
-        let Config { handler, store, policy, trust_proxy, options, keyring, authenticator, probes } = config;
+        let Config { handler, store, shared, policy, trust_proxy, options, keyring, authenticator, probes } =
+            config;
+        let keys_are_shared = shared && keyring.is_none();
+        let own = || Keyring::from_bytes(&[random::key()]).expect("32 bytes are a key");
+        let keys = match keyring {
+            Some(keyring) => Keys::known(keyring),
+            None if shared => Keys::coming(own()),
+            None => Keys::known(own()),
+        };
+        let fleet = shared.then(|| Fleet::new(&options));
+        let on_the_wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let limits = ClientLimits { rate: options.rate, concurrent: options.max_concurrent_per_client };
-        Arc::new(Self {
+        let core = Arc::new(Self {
             handler,
             store,
             ephemeral: Arc::new(MemoryStore::default()),
@@ -81,7 +102,9 @@ impl Core {
             options,
             metrics: Arc::default(),
             forbidden: Seldom::default(),
-            keyring,
+            keys,
+            keys_are_shared,
+            fleet,
             authenticator,
             probes,
             clients: Clients::new(limits),
@@ -90,12 +113,25 @@ impl Core {
             running: Running::default(),
             drain: watch::Sender::new(Drain::No),
             origin: Instant::now(),
-        })
+            origin_on_the_wall: on_the_wall.map_or(0, |since| since.as_secs()),
+        });
+        fleet::start(&core);
+        core
     }
 
     /// Milliseconds since this endpoint was made.
     pub(crate) fn now(&self) -> Millis {
         Millis(millis(Instant::now().duration_since(self.origin)))
+    }
+
+    /// Seconds since 1970, without the jumps of the clock on the wall.
+    pub(crate) fn wall_seconds(&self) -> u64 {
+        self.origin_on_the_wall + self.now().0 / 1_000
+    }
+
+    /// Whether other backends use the store too.
+    pub(crate) const fn is_shared(&self) -> bool {
+        self.fleet.is_some()
     }
 
     /// The moment of `at` on tokio's clock.
@@ -128,7 +164,7 @@ impl Core {
     pub(crate) fn is_idle(&self) -> bool {
         self.metrics.calls.get() == 0
             && self.metrics.handshakes.get() == 0
-            && self.running.is_idle(self.now())
+            && self.running.is_idle(self.now(), self.is_shared())
     }
 
     pub(crate) fn is_draining(&self) -> bool {

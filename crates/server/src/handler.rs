@@ -52,7 +52,15 @@ pub trait RawHandler: Send + Sync + 'static {
     /// Takes note of a notification other than `notifications/cancelled`, which ends its call by itself. Must not block.
     fn notified(&self, peer: &Peer, notification: Notification);
 
-    /// A session ended: deleted, expired, or refused by [`RawHandler::initialize`]. Called once for each session that was offered.
+    /// A session that this handler has not initialised: another backend began it, or this one before it was restarted. Called once before
+    /// the first request or notification of it; [`Peer`] has the parameters of `initialize`, the log level and the subscriptions. A
+    /// handler that keeps something for each session makes it anew. Must not block: calls wait for what they need.
+    fn adopt(&self, peer: &Peer) {
+        let _ = peer;
+    }
+
+    /// A session ended: deleted, expired, or refused by [`RawHandler::initialize`]. Called once for each session that was offered
+    /// or [adopted](Self::adopt), also when it goes on elsewhere and only this backend is done with it.
     fn ended(&self, peer: &Peer);
 
     /// Whether new sessions can be served, for `/readyz`.

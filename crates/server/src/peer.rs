@@ -70,6 +70,20 @@ impl Peer {
         self.session.record().subscriptions.contains(uri)
     }
 
+    /// What was noted under `name` by a handler of this session, on whichever backend.
+    #[must_use]
+    pub fn note(&self, name: &str) -> Option<String> {
+        self.session.note(name)
+    }
+
+    /// Notes something with the session for handlers on other backends, or with `None` takes it away: a small text such as a digest, of 1 KiB
+    /// at most and 32 of them. Nothing is kept where no other backend can ask for it.
+    pub fn set_note(&self, name: &str, text: Option<String>) {
+        if self.core.is_shared() && !self.session.stateless {
+            self.session.set_note(&self.core, name, text);
+        }
+    }
+
     /// Says something that belongs to no call, on the standalone stream. It is kept until the client opens that stream.
     pub fn notify(&self, notification: &Notification) {
         if self.session.stateless || self.session.has_ended() {

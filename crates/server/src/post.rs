@@ -8,7 +8,9 @@ use crate::{
     connection::{Connection, Target},
     core::Core,
     exchange::{Answer, Exchange},
+    fleet::Fleet,
     handler::{Hello, NoSession},
+    inbound::{answered, notified},
     isolate, limits,
     limits::Caller,
     outlet::Outlet,
@@ -23,16 +25,17 @@ use bowline_proto::{
         InitializeRequest, MCP_SESSION_ID, Payload, Post, Refusal, SessionPost, check_session_post,
         route_post, session_not_found,
     },
-    jsonrpc::{
-        self as rpc, ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, code,
-        parse,
-    },
+    jsonrpc::{ErrorObject, Message, ParseError, Raw, Reply, Request, RequestId, code, parse},
     projection::{project_result, strip_stateless},
 };
-use bowline_store::{CreateError, SessionRecord, StreamKind};
+use bowline_store::{CreateError, ReadError, SessionRecord, StreamKind};
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, request::Parts};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 pub(crate) async fn answer(
     core: &Arc<Core>,
@@ -61,6 +64,11 @@ async fn initialize(
     let id = request.id;
     if core.is_draining() {
         return Err(Refusal::unavailable("draining", 1, Some(id)));
+    }
+    // Nothing is begun that could not be kept.
+    if core.fleet.as_ref().is_some_and(Fleet::store_is_away) && !core.is_stateless() {
+        core.metrics.sessions_refused.up();
+        return Err(Refusal::unavailable("store_unavailable", 2, Some(id)));
     }
     let params = request.params.unwrap_or_else(Raw::empty_object);
     let limit = core.options.max_initialize_bytes;
@@ -93,6 +101,7 @@ async fn initialize(
             log_level: None,
             subscriptions: BTreeSet::new(),
             standalone: random::stream_id(),
+            notes: BTreeMap::new(),
         };
         let session = Session::new(core, &random::session_id(), NOT_STORED, record);
         session.set_place(place);
@@ -195,6 +204,7 @@ async fn in_session(
         Found::Live(session) => session,
         Found::Ended | Found::Unknown => return Err(session_not_found(id)),
         Found::Unavailable => return Err(Refusal::unavailable("store_unavailable", 1, id.cloned())),
+        Found::NoRoom => return Err(Refusal::unavailable("too_many_sessions", 5, id.cloned())),
     };
     check_session_post(session.revision, &post)?;
     let _in_use = session.use_now(core);
@@ -211,46 +221,20 @@ async fn messages(
     body: Payload,
 ) -> Result<Response<Body>, Refusal> {
     match body {
-        Payload::Single(Message::Request(request)) => call(core, session, parts, request).await,
+        Payload::Single(Message::Request(request)) => {
+            sessions::adopt(core, session);
+            call(core, session, parts, request).await
+        }
         Payload::Single(Message::Notification(notification)) => {
-            notified(core, session, notification);
+            notified(core, session, notification).await?;
             Ok(accepted())
         }
         Payload::Single(Message::Response(response)) => {
-            answered(core, session, response);
+            answered(core, session, response).await?;
             Ok(accepted())
         }
         Payload::Batch(members) => batch(core, session, parts, members).await,
     }
-}
-
-fn answered(core: &Core, session: &Session, response: rpc::Response) {
-    if !session.answer_ask(&response.id, response.reply) {
-        core.metrics.responses_unknown.up();
-    }
-}
-
-fn notified(core: &Arc<Core>, session: &Arc<Session>, notification: Notification) {
-    if session.stateless {
-        return;
-    }
-    match &*notification.method {
-        "notifications/cancelled" => {
-            let id = notification.params.as_ref().and_then(|params| params.member("requestId"));
-            let id = id.and_then(|id| RequestId::from_json(id.as_str()).ok());
-            // Unknown, finished and doubled cancels are no errors: they cross the answer on the way.
-            if let Some(id) = id {
-                session.cancel_call(id, core.now());
-            }
-            return;
-        }
-        "notifications/initialized" => {
-            session.set_initialized();
-            session.change(core, |record| record.initialized = true);
-        }
-        _ => {}
-    }
-    isolate::run(core, || core.handler.notified(&Peer::new(core, session), notification));
 }
 
 // --- calls ---
@@ -319,6 +303,7 @@ async fn stream(
     };
     match Connection::open(core, session, target).await {
         Ok(body) => Ok(events(core, body)),
+        Err(ReadError::Unavailable(_)) => Err(store_away(request_id)),
         // The call has begun, so this is its answer and no refusal.
         Err(error) => Ok(json(
             core,
@@ -326,6 +311,17 @@ async fn stream(
                 .to_response(request_id.as_ref()),
         )),
     }
+}
+
+/// 503 for a call that has begun and cannot be kept: it is cancelled.
+fn store_away(id: Option<RequestId>) -> Refusal {
+    let error = ErrorObject::outcome_unknown(
+        "store_unavailable",
+        "The store that would keep the result of this call is away. The call was cancelled, and may have had an effect",
+    );
+    let mut refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error).with_id(id);
+    refusal.retry_after = Some(2);
+    refusal
 }
 
 /// Methods that set something for later requests: there is nowhere to keep it without a session (SEMANTICS 3).
@@ -408,14 +404,15 @@ async fn batch(
     for member in members {
         match member {
             Ok(Message::Request(request)) => requests.push(request),
-            Ok(Message::Notification(notification)) => notified(core, session, notification),
-            Ok(Message::Response(response)) => answered(core, session, response),
+            Ok(Message::Notification(notification)) => notified(core, session, notification).await?,
+            Ok(Message::Response(response)) => answered(core, session, response).await?,
             Err(fault) => faults.push(fault.to_error().to_response(fault.id.as_ref())),
         }
     }
     if requests.is_empty() && faults.is_empty() {
         return Ok(accepted());
     }
+    sessions::adopt(core, session);
     let exchange = Exchange::new(core, session, None, requests.len());
     let mut leaving = EndsWithClient(Vec::with_capacity(requests.len()));
     for fault in faults {

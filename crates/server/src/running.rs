@@ -102,10 +102,11 @@ impl Running {
         tally
     }
 
-    /// Whether nothing is written here and no result waits that somebody can come for.
-    pub(crate) fn is_idle(&self, now: Millis) -> bool {
+    /// Whether nothing is written here and no result waits that somebody can come for. Other backends give out what is in a `shared`
+    /// store.
+    pub(crate) fn is_idle(&self, now: Millis, shared: bool) -> bool {
         let state = self.0.lock();
         let waits = |result: &Waiting| result.expires > now && !result.ended.load(Ordering::Acquire);
-        state.outlets.is_empty() && !state.waiting.values().any(waits)
+        state.outlets.is_empty() && (shared || !state.waiting.values().any(waits))
     }
 }

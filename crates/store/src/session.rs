@@ -3,7 +3,11 @@
 use crate::{CreateError, StoreFuture, Unavailable, UpdateError};
 use bowline_proto::{cursor::StreamId, jsonrpc::Raw, revision::Revision};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// What is known of a session: all that another backend needs to serve it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +26,10 @@ pub struct SessionRecord {
     pub subscriptions: BTreeSet<String>,
     /// The session's standalone stream.
     pub standalone: StreamId,
+    /// What those who serve the session want to be known on every backend, by name: small texts, such as a digest of what the client
+    /// has seen of a list.
+    #[serde(default)]
+    pub notes: BTreeMap<String, String>,
 }
 
 /// Counts the changes of a record.

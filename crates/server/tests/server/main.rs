@@ -4,6 +4,7 @@
 
 mod asking;
 mod client;
+mod fleet;
 mod lifecycle;
 mod limits;
 mod listener;
