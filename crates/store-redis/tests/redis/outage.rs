@@ -165,8 +165,13 @@ async fn restarts_in_the_middle_lose_nothing_that_was_acknowledged() {
 #[tokio::test]
 async fn functions_that_were_flushed_are_loaded_again() {
     let server = Redis::start("").await;
+    // That of another version, which stays.
+    let another = "#!lua name=bowline_1_00000000\nredis.register_function('bowline_1_00000000_read', function() return 1 end)";
+    assert_eq!(server.ask(&["FUNCTION", "LOAD", another]).await.text(), "bowline_1_00000000");
     let store = connect(&server.url(), Options::default()).await;
     let id = made(&store, 1).await;
+    assert_eq!(server.ask(&["FCALL", "bowline_1_00000000_read", "0"]).await.number(), 1);
+    assert_eq!(server.ask(&["FUNCTION", "LIST"]).await.list().len(), 2);
     server.ask(&["FUNCTION", "FLUSH"]).await;
     assert_eq!(store.append(at(id, 1, 2), event(2)).await, Ok(Appended::New));
     let scripts =
