@@ -28,6 +28,12 @@ const READ: ReadLimit = ReadLimit { events: 256, bytes: 1024 * 1024 };
 /// How often the log is looked at although nothing woke us: wake-ups are hints.
 const RECHECK: Duration = Duration::from_secs(5);
 
+/// When a call about began that runs on another backend: its client has come `poll` / 2 times, each for as long as a connection is held.
+fn about_when(now: Millis, poll: u64, hold: Option<Duration>) -> Millis {
+    let age = (poll / 2).saturating_mul(hold.map_or(0, millis));
+    Millis(now.0.saturating_sub(age))
+}
+
 fn away() -> ReadError {
     ReadError::Unavailable(Unavailable("the store has not taken the stream in".into()))
 }
@@ -135,7 +141,10 @@ impl Connection {
             offset,
             poll: target.poll,
             generation: attachment.generation,
-            stream_started: target.outlet.as_ref().map_or(now, |outlet| outlet.started),
+            stream_started: target.outlet.as_ref().map_or_else(
+                || about_when(now, target.poll, core.options.max_connection),
+                |outlet| outlet.started,
+            ),
             random: random::word(),
         };
         let request = match &target.request_id {

@@ -119,7 +119,7 @@ async fn watch_limits(call: &CallState) {
 }
 
 /// Returns when another backend has ended the call, or when that is to be expected: this backend has lost its lease, and nobody reads
-/// the call here. A call that is read here runs on: its client gets the result on that connection (SEMANTICS 6, "Store unreachable").
+/// the call here. A call that is read here runs on: its client gets the result on that connection (SEMANTICS 6, "A store that does not answer").
 async fn watch_others(call: &Arc<CallState>) {
     let Some(fleet) = &call.core.fleet else { return std::future::pending().await };
     let outlet = call.exchange.wait_open().await;

@@ -1,4 +1,4 @@
-//! SEMANTICS 5.6 and 6, "Store unreachable": nobody is told anything wrong, and nobody hangs.
+//! SEMANTICS 5.6 and 6, "A store that does not answer": nobody is told anything wrong, and nobody hangs.
 
 use super::{backends, link::Way, pause};
 use crate::client::{Client, initialize};

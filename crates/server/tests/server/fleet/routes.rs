@@ -292,3 +292,18 @@ async fn polling_elsewhere_is_not_leaving() {
     pause(90.0).await;
     assert_eq!(*a.server.script.cancelled.lock(), [CancelReason::Abandoned]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_polls_elsewhere_for_long_is_told_to_wait_longer_too() {
+    let (_, [a, b]) = backends();
+    let mut client = a.server.client("2025-11-25").await;
+    let mut call = client.call("gate", json!({})).await;
+    let mut told = Vec::new();
+    for _ in 0..9 {
+        let parting = call.events().await.pop().unwrap();
+        told.push(parting.retry.unwrap());
+        pause(5.0).await;
+        call = b.serves(&client).get(parting.id.as_deref()).await;
+    }
+    assert!(told[0] <= 3_000 && *told.last().unwrap() >= 8_000, "{told:?}");
+}
