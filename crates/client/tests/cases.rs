@@ -13,6 +13,8 @@ mod credentials;
 mod eras;
 #[path = "cases/matrix.rs"]
 mod matrix;
+#[path = "cases/tls.rs"]
+mod tls;
 #[path = "cases/modern.rs"]
 mod modern;
 #[path = "cases/pipes.rs"]

@@ -65,7 +65,9 @@ impl Http {
                 Ok(response) => {
                     let refusal = Refusal::read(response, &id).await;
                     ctx.answered();
-                    ctx.unsent(sent_before);
+                    if refusal.status == 503 || !matches!(refusal.status, 408 | 500..) {
+                        ctx.unsent(sent_before);
+                    }
                     if let Some(error) = unauthorized(core, &refusal) {
                         return Err(error);
                     }

@@ -64,36 +64,40 @@ pub struct Delivery {
     renewed: bool,
     /// The answer made us suspect that the session is gone, and it was renewed once for that.
     suspected: bool,
+    /// An earlier sending may have reached a server that ran it.
+    in_doubt: bool,
 }
 
 impl Delivery {
     /// A request that is about to be sent.
     #[must_use]
     pub const fn new(policy: DeliveryPolicy) -> Self {
-        Self { policy, failures: 0, failing_since: None, renewed: false, suspected: false }
+        Self { policy, failures: 0, failing_since: None, renewed: false, suspected: false, in_doubt: false }
     }
 
     /// No connection could be made: not a byte left.
     pub fn on_unreachable(&mut self, now: Millis, random: u64) -> Step {
-        self.again(now, None, random, ClientErrorKind::Unreachable, false)
+        self.again(now, None, random, ClientErrorKind::Unreachable)
     }
 
     /// The connection broke with the request on its way and no status.
     pub fn on_lost(&mut self, now: Millis, random: u64) -> Step {
+        self.in_doubt = true;
         if self.policy.repeatable {
-            self.again(now, None, random, ClientErrorKind::Lost, true)
+            self.again(now, None, random, ClientErrorKind::Lost)
         } else {
-            fail(ClientErrorKind::Lost, true)
+            self.fail(ClientErrorKind::Lost)
         }
     }
 
     /// The stream of the answer ended without the response, and cannot be resumed.
     pub fn on_stream_failed(&mut self, now: Millis, error: ClientError, random: u64) -> Step {
+        self.in_doubt |= error.may_have_run;
         let is_final = matches!(error.kind, ClientErrorKind::Unreadable { .. });
         if is_final || (error.may_have_run && !self.policy.repeatable) {
-            return Step::Fail(error);
+            return self.fail(error.kind);
         }
-        self.again(now, None, random, error.kind, error.may_have_run)
+        self.again(now, None, random, error.kind)
     }
 
     /// The server answered the POST.
@@ -119,11 +123,17 @@ impl Delivery {
         }
         match status {
             // Refused before anybody looked at it.
-            425 | 429 | 503 => self.again(now, retry_after, random, refused, false),
-            408 | 500.. if self.policy.repeatable => self.again(now, retry_after, random, refused, true),
+            425 | 429 | 503 => self.again(now, retry_after, random, refused),
             // A proxy may have passed the request on before it gave up.
-            408 | 500.. => fail(refused, true),
-            _ => fail(refused, false),
+            408 | 500.. => {
+                self.in_doubt = true;
+                if self.policy.repeatable {
+                    self.again(now, retry_after, random, refused)
+                } else {
+                    self.fail(refused)
+                }
+            }
+            _ => self.fail(refused),
         }
     }
 
@@ -136,38 +146,31 @@ impl Delivery {
             self.failing_since = None;
             return Step::Send { at: now };
         }
-        self.again(now, None, random, ClientErrorKind::SessionGone, false)
+        self.again(now, None, random, ClientErrorKind::SessionGone)
     }
 
     fn session_gone(&self, status: u16) -> Step {
         if self.renewed {
             // Twice, with a new session in between: asking a third time helps nobody.
-            return fail(ClientErrorKind::Refused { status }, false);
+            return self.fail(ClientErrorKind::Refused { status });
         }
         Step::Renew
     }
 
-    fn again(
-        &mut self,
-        now: Millis,
-        asked: Option<u64>,
-        random: u64,
-        kind: ClientErrorKind,
-        may_have_run: bool,
-    ) -> Step {
+    fn again(&mut self, now: Millis, asked: Option<u64>, random: u64, kind: ClientErrorKind) -> Step {
         let since = *self.failing_since.get_or_insert(now);
         let wait = self.policy.reconnect.wait(self.failures, asked, true, random);
         let at = now.after(wait);
         if at.since(since) > millis(self.policy.outage) {
-            return fail(kind, may_have_run);
+            return self.fail(kind);
         }
         self.failures += 1;
         Step::Send { at }
     }
-}
 
-const fn fail(kind: ClientErrorKind, may_have_run: bool) -> Step {
-    Step::Fail(ClientError { kind, may_have_run })
+    const fn fail(&self, kind: ClientErrorKind) -> Step {
+        Step::Fail(ClientError { kind, may_have_run: self.in_doubt })
+    }
 }
 
 /// Real servers do not all say 404 for a session that they do not know.

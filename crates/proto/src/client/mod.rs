@@ -16,6 +16,8 @@ mod error;
 mod form;
 mod mirror;
 mod outcome;
+#[cfg(test)]
+mod properties;
 mod standalone;
 mod stream;
 mod token;

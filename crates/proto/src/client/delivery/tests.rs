@@ -13,6 +13,10 @@ const fn answer(status: u16, had_session: bool) -> Answer<'static> {
     Answer { status, had_session, retry_after: None, error: None, error_is_ours: false }
 }
 
+const fn fail(kind: ClientErrorKind, may_have_run: bool) -> Step {
+    Step::Fail(ClientError { kind, may_have_run })
+}
+
 fn is_send(step: &Step) -> bool {
     matches!(step, Step::Send { .. })
 }
@@ -40,6 +44,14 @@ fn what_did_not_run_is_sent_again_for_a_while() {
     }
     assert!((6..=12).contains(&sent), "{sent} attempts");
     assert!(now.0 >= 60_000, "a network that is gone for a minute is survived: {}", now.0);
+}
+
+#[test]
+fn what_may_have_run_once_is_never_said_not_to_have() {
+    let mut delivery = delivery(true);
+    assert!(is_send(&delivery.on_lost(Millis(0), 0)));
+    let step = delivery.on_unreachable(Millis(200_000), 0);
+    assert_eq!(step, fail(ClientErrorKind::Unreachable, true));
 }
 
 #[test]
