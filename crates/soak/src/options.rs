@@ -150,7 +150,7 @@ impl Tempo {
         longest_pause: 1_500,
         grace: 20_000,
         child_kills: 1_500,
-        client_kills: 8_000,
+        client_kills: 12_000,
         samples: 1_000,
         rough: Weather { cut_down: 9, cut_up: 3, cut_after: 6, slow: 6, stall: 4, longest_ms: 2_500 },
         fair: Weather { cut_down: 3, cut_up: 1, cut_after: 4, slow: 4, stall: 3, longest_ms: 2_000 },
