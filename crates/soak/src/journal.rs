@@ -99,7 +99,7 @@ pub enum How {
     Deleted,
     /// Its session is gone, because it was not used for so many milliseconds: earlier requests of it have not arrived.
     Expired {
-        /// Since the last answer.
+        /// Since the last request was sent that was answered.
         idle_ms: u64,
     },
     /// The client went away.
@@ -222,7 +222,7 @@ pub enum Event {
     Gone {
         /// The session.
         session: String,
-        /// For how long it had not been used, in milliseconds.
+        /// Since the last request was sent that was answered, in milliseconds.
         idle_ms: u64,
     },
     /// Something came that may not come.

@@ -115,13 +115,6 @@ pub struct Tempo {
 }
 
 impl Tempo {
-    /// A session that its client has not heard of for so long, in milliseconds, may be gone: the last that the program heard or said
-    /// may have been on its way for as long as the network is slow.
-    #[must_use]
-    pub fn surely_alive(&self) -> u64 {
-        self.session_ttl.saturating_sub(self.rough.longest_ms)
-    }
-
     /// For an hour.
     pub const LONG: Self = Self {
         serve: "--max-connection 5s --json-hold 300ms --session-ttl 30s --sealed-ttl 90s --abandon-after 60s --keep-alive 3s \

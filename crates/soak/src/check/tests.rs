@@ -371,7 +371,7 @@ fn a_session_that_is_gone_too_early() {
     let gone = |idle_ms| line(3_000, Event::Gone { session: SESSION.into(), idle_ms });
     assert_well(with([gone(Tempo::QUICK.session_ttl + 10)]));
     assert_wrong(with([gone(Tempo::QUICK.session_ttl - 10)]), "gone after");
-    assert_wrong(ending(How::Expired { idle_ms: Tempo::QUICK.surely_alive() - 10 }), "gone too early");
+    assert_wrong(ending(How::Expired { idle_ms: Tempo::QUICK.session_ttl - 10 }), "gone too early");
     assert_well(ending(How::Expired { idle_ms: Tempo::QUICK.session_ttl }));
 }
 
