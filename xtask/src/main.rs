@@ -11,8 +11,8 @@ mod contract;
 #[cfg(test)]
 mod field_cases;
 mod project;
-mod proxies;
 mod purity;
+mod servers;
 mod soak;
 mod steps;
 mod tools;

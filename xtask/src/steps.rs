@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::project::Project;
 use crate::tools::{self, Tool};
-use crate::{browser, command, proxies, purity};
+use crate::{browser, command, purity, servers};
 
 /// One step. A step runs when all that it needs has passed; a failed step does not stop the others.
 struct Step {
@@ -19,7 +19,7 @@ struct Step {
 const STEPS: &[Step] = &[
     Step {
         name: "tools",
-        about: "install what the tests need: cargo-nextest, cargo-deny, the proxies, Chromium, the clients, the conformance suite",
+        about: "install what the tests need: cargo-nextest, cargo-deny, the proxies, Redis, Valkey, Chromium, the clients, the conformance suite",
         needs: &[],
         run: |project, _| tools::install(project),
     },
@@ -138,17 +138,20 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "conformance",
-        about: "the official suite: no failure and no warning, in every revision with a handshake",
+        about: "the official suite, both halves, in every revision of either era: no failure and no warning",
         needs: &["tools"],
         run: |project, extra| {
-            let package = "bowline-conformance-server";
-            command::run(project.cargo().args(["build", "--locked", "--package", package]))?;
-            let mut command = project.command(tools::node_of_conformance(project));
-            command
-                .arg("conformance/server.mjs")
-                .arg(project.target.join("debug").join(package))
-                .arg(project.target.join("conformance"));
-            command::run(command.args(extra))
+            for half in ["server", "client"] {
+                let package = format!("bowline-conformance-{half}");
+                command::run(project.cargo().args(["build", "--locked", "--package", &package]))?;
+                let mut command = project.command(tools::node_of_conformance(project));
+                command
+                    .arg(format!("conformance/{half}.mjs"))
+                    .arg(project.target.join("debug").join(package))
+                    .arg(project.target.join("conformance").join(half));
+                command::run(command.args(extra))?;
+            }
+            Ok(())
         },
     },
 ];
@@ -189,7 +192,8 @@ pub(crate) fn with_clients<'a>(project: &Project, command: &'a mut Command) -> &
         .env("BOWLINE_TEST_INSPECTOR_DIR", project.inspector())
         .env("BOWLINE_TEST_CHROMIUM", browser::program())
         .env("BOWLINE_TEST_NODE_22", tools::node_of_conformance(project))
-        .envs(proxies::ALL.map(|proxy| (proxy.variable, proxy.program(project))))
+        .env(servers::VALKEY, servers::valkey(project))
+        .envs(servers::ALL.map(|server| (server.variable, server.program(project))))
 }
 
 /// Prints the names of the steps.

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 ///
 /// # Panics
 /// When the system has none to give: no id could be unguessable then, and no session safe.
-fn bytes<const N: usize>() -> [u8; N] {
+pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     let mut out = [0; N];
     getrandom::fill(&mut out).expect("the system gives random bytes");
     out

@@ -109,10 +109,11 @@ impl Running {
         tally
     }
 
-    /// Whether nothing is written here and no result waits that somebody can come for.
-    pub(crate) fn is_idle(&self, now: Millis) -> bool {
+    /// Whether nothing is written here and no result waits that somebody can come for. Other backends give out what is in a `shared`
+    /// store.
+    pub(crate) fn is_idle(&self, now: Millis, shared: bool) -> bool {
         let state = self.0.lock();
-        state.outlets.is_empty() && !state.waiting.values().any(|result| result.is_wanted(now))
+        state.outlets.is_empty() && (shared || !state.waiting.values().any(|result| result.is_wanted(now)))
     }
 }
 
@@ -134,8 +135,13 @@ mod tests {
         running.fetched(stream(1));
         assert_eq!(waiting(0), 2);
         ended.store(true, Ordering::Release);
-        assert_eq!((waiting(0), running.is_idle(Millis(0))), (1, false), "nobody can come for the third");
-        assert_eq!((waiting(10), running.is_idle(Millis(10))), (0, true));
+        assert_eq!(
+            (waiting(0), running.is_idle(Millis(0), false)),
+            (1, false),
+            "nobody can come for the third"
+        );
+        assert!(running.is_idle(Millis(0), true), "another backend can give it out");
+        assert_eq!((waiting(10), running.is_idle(Millis(10), false)), (0, true));
         assert_eq!(running.expire(Millis(10)), 2, "nobody has fetched these");
     }
 }

@@ -18,6 +18,7 @@ pub(crate) struct Script {
     pub(crate) calls: AtomicUsize,
     pub(crate) finished: AtomicUsize,
     pub(crate) ended: AtomicUsize,
+    pub(crate) adopted: AtomicUsize,
     pub(crate) notified: AtomicUsize,
     pub(crate) cancelled: parking_lot::Mutex<Vec<CancelReason>>,
     /// Whether what was said after the answer was taken.
@@ -79,6 +80,11 @@ impl RawHandler for Scripted {
     fn notified(&self, _: &Peer, notification: Notification) {
         assert_ne!(&*notification.method, "panic");
         self.0.notified.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn adopt(&self, peer: &Peer) {
+        self.0.adopted.fetch_add(1, Ordering::SeqCst);
+        self.0.peers.lock().push(peer.clone());
     }
 
     fn ended(&self, _: &Peer) {
