@@ -99,7 +99,7 @@ pub enum How {
     Deleted,
     /// Its session is gone, because it was not used for so many milliseconds: earlier requests of it have not arrived.
     Expired {
-        /// Since the last answer.
+        /// Since the last request was sent that was answered.
         idle_ms: u64,
     },
     /// The client went away.
@@ -222,7 +222,7 @@ pub enum Event {
     Gone {
         /// The session.
         session: String,
-        /// For how long it had not been used, in milliseconds.
+        /// Since the last request was sent that was answered, in milliseconds.
         idle_ms: u64,
     },
     /// Something came that may not come.
@@ -354,12 +354,16 @@ impl Journal {
     }
 }
 
-/// Reads every journal (`*.jsonl`) in a folder.
+/// Reads every journal (`*.jsonl`) in a folder, in the order of time.
+///
+/// A writer that is killed may leave half a line behind; in the ledger, which has many writers, the next line follows on it at once. Half lines
+/// are left out, as many as processes were killed.
 ///
 /// # Errors
-/// A file that cannot be read, or a line that is no event. The last line of a file may be cut short: its writer was killed.
+/// A file that cannot be read, or a line that is no event.
 pub fn read(folder: &Path) -> io::Result<Vec<Line>> {
     let mut lines = Vec::new();
+    let mut halves = 0;
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         if path.extension().is_none_or(|extension| extension != "jsonl") {
@@ -367,14 +371,40 @@ pub fn read(folder: &Path) -> io::Result<Vec<Line>> {
         }
         let text = std::fs::read_to_string(&path)?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        for (number, line) in text[..whole].lines().enumerate() {
-            lines.push(serde_json::from_str(line).map_err(|error| {
-                io::Error::other(format!("{}:{}: {error}: {line}", path.display(), number + 1))
-            })?);
+        for (number, text) in text[..whole].lines().enumerate() {
+            halves += parse(text, &mut lines).map_err(|error| {
+                io::Error::other(format!("{}:{}: {error}: {text}", path.display(), number + 1))
+            })?;
         }
+    }
+    let killed = |line: &&Line| matches!(line.event, Event::ChildKilled { .. } | Event::ClientKilled { .. });
+    let killed = lines.iter().filter(killed).count();
+    if halves > killed {
+        return Err(io::Error::other(format!(
+            "{halves} lines are cut short, but {killed} writers were killed"
+        )));
     }
     lines.sort_by_key(|line: &Line| line.t);
     Ok(lines)
+}
+
+/// Reads one line, or what is whole of several that stand on one. Returns how many are not whole.
+fn parse(text: &str, lines: &mut Vec<Line>) -> serde_json::Result<usize> {
+    let error = match serde_json::from_str(text) {
+        Ok(line) => {
+            lines.push(line);
+            return Ok(0);
+        }
+        Err(error) => error,
+    };
+    let Some(start) = text.rfind("{\"t\":").filter(|start| *start > 0) else { return Err(error) };
+    lines.push(serde_json::from_str(&text[start..])?);
+    match serde_json::from_str(&text[..start]) {
+        // It lacks no more than its end of line.
+        Ok(line) => lines.push(line),
+        Err(_) => return Ok(1),
+    }
+    Ok(0)
 }
 
 /// The session of a call.
@@ -415,6 +445,21 @@ mod tests {
         assert_eq!(serde_json::from_str::<Line>(&text).unwrap(), line);
         let sample = Line { t: 1, event: Event::Sample(Sample::default()) };
         assert_eq!(serde_json::from_str::<Line>(&serde_json::to_string(&sample).unwrap()).unwrap(), sample);
+    }
+
+    #[test]
+    fn half_a_line_spoils_no_other_one() {
+        let event = Event::Response { call: "raw-0.1/0.2.3".into() };
+        let whole = serde_json::to_string(&Line { t: 5, event }).unwrap();
+        let read = |text: &str| {
+            let mut lines = Vec::new();
+            parse(text, &mut lines).map(|halves| (lines.len(), halves)).ok()
+        };
+        assert_eq!(read(&whole), Some((1, 0)));
+        assert_eq!(read(&format!("{whole}{whole}")), Some((2, 0)));
+        assert_eq!(read(&format!("{}{whole}", &whole[..20])), Some((1, 1)));
+        assert_eq!(read(&whole[..20]), None);
+        assert_eq!(read(&format!("{whole}{}", &whole[..20])), None);
     }
 
     #[test]

@@ -14,8 +14,10 @@ async fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let drawn = Dir::new();
-    let folder = options.logs.clone().unwrap_or_else(|| drawn.path().to_owned());
+    // Removed when nothing was wrong.
+    let drawn = options.logs.is_none().then(Dir::new);
+    let folder = options.logs.as_deref().or_else(|| Some(drawn.as_ref()?.path()));
+    let folder = folder.expect("given, or drawn").to_owned();
     let made = std::fs::create_dir_all(&folder);
     eprintln!(
         "soak: {} clients, {:?}, seed {}, journals in {}",

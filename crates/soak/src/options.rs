@@ -115,13 +115,6 @@ pub struct Tempo {
 }
 
 impl Tempo {
-    /// A session that its client has not heard of for so long, in milliseconds, may be gone: the last that the program heard or said
-    /// may have been on its way for as long as the network is slow.
-    #[must_use]
-    pub fn surely_alive(&self) -> u64 {
-        self.session_ttl.saturating_sub(self.rough.longest_ms)
-    }
-
     /// For an hour.
     pub const LONG: Self = Self {
         serve: "--max-connection 5s --json-hold 300ms --session-ttl 30s --sealed-ttl 90s --abandon-after 60s --keep-alive 3s \
@@ -150,7 +143,7 @@ impl Tempo {
         longest_pause: 1_500,
         grace: 20_000,
         child_kills: 1_500,
-        client_kills: 8_000,
+        client_kills: 12_000,
         samples: 1_000,
         rough: Weather { cut_down: 9, cut_up: 3, cut_after: 6, slow: 6, stall: 4, longest_ms: 2_500 },
         fair: Weather { cut_down: 3, cut_up: 1, cut_after: 4, slow: 4, stall: 3, longest_ms: 2_000 },

@@ -33,7 +33,10 @@ fn a_short_soak_is_clean_and_its_checker_can_fail() {
             matches!(&line.event, Event::End { call, how: How::Result { .. } } if call.starts_with(group))
         });
         let results: Vec<_> = results.collect();
-        assert!(!results.is_empty(), "{group} has no result:\n{said}");
+        // A process of two clients that is killed early may have none; that its clients work at all has to be seen.
+        let opened =
+            |line: &Line| matches!(&line.event, Event::Opened { session } if session.starts_with(group));
+        assert!(lines.iter().any(opened), "{group} has opened no session:\n{said}");
         // Where the client was killed just afterwards, losing the result would be excused.
         if let Some(line) = results.into_iter().find(|line| !is_killed_after(&lines, line)) {
             doctored(&lines, line);

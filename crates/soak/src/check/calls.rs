@@ -20,7 +20,7 @@ pub(super) fn check(story: &Story, tempo: &Tempo, say: &mut impl FnMut(String)) 
             continue;
         };
         runs(call, record, say);
-        ends(story, call, record, sent, tempo.surely_alive(), say);
+        ends(story, call, record, sent, tempo.session_ttl, say);
         progress(story, call, record, sent, say);
         stops(story, call, record, say);
         is_not_dropped(story, call, record, sent, tempo.abandon_after, say);
@@ -46,7 +46,7 @@ fn ends(
     call: &str,
     record: &Record,
     sent: &Sent,
-    surely_alive: u64,
+    session_ttl: u64,
     say: &mut impl FnMut(String),
 ) {
     let (at, how) = match record.ends.as_slice() {
@@ -87,7 +87,7 @@ fn ends(
                 .any(|(_, other)| other.sent.as_ref().is_some_and(|sent| sent.intent == Intent::Delete));
             (!deleted).then_some("its session was gone, and nobody had ended it")
         }
-        How::Expired { idle_ms } => (*idle_ms < surely_alive).then_some("its session was gone too early"),
+        How::Expired { idle_ms } => (*idle_ms < session_ttl).then_some("its session was gone too early"),
         How::Left => (sent.intent != Intent::Leave).then_some("its client went away without meaning to"),
         How::Nothing => Some("its stream ended, and nothing was left of it"),
     };

@@ -12,12 +12,35 @@ pub use figures::figures;
 
 use self::story::Story;
 use crate::{
-    journal::{Line, session_of},
+    journal::{How, Intent, Line, session_of},
     options::Tempo,
 };
+use std::collections::BTreeMap;
 
 /// Not more than so many things are said.
 const MOST_SAID: usize = 200;
+
+/// Of so many calls that a kind of client wants the results of, half have to have one: else there is an excuse for all of them, and the
+/// excuse is what is wrong.
+const ENOUGH_CALLS: usize = 10;
+
+/// Looks at each kind of client as a whole.
+fn kinds(story: &Story, say: &mut impl FnMut(String)) {
+    let mut kinds: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for (name, call) in &story.calls {
+        let wanted = call.sent.as_ref().is_some_and(|sent| sent.intent == Intent::Finish);
+        if wanted && let Some((_, how)) = call.ends.first() {
+            let kind = kinds.entry(name.split('-').next().unwrap_or_default()).or_default();
+            kind.0 += 1;
+            kind.1 += usize::from(matches!(how, How::Result { .. }));
+        }
+    }
+    for (kind, (calls, results)) in kinds {
+        if calls >= ENOUGH_CALLS && results * 2 < calls {
+            say(format!("of {calls} calls of clients {kind} only {results} had a result"));
+        }
+    }
+}
 
 /// Everything that is wrong in the journals of a run, in no order. Empty: every promise was kept.
 #[must_use]
@@ -32,6 +55,7 @@ pub fn check(lines: &[Line], tempo: &Tempo) -> Vec<String> {
         }
     };
     calls::check(&story, tempo, &mut say);
+    kinds(&story, &mut say);
     program::check(&story, &mut say);
     for (session, of, what) in &story.heard {
         if session_of(of) != session {

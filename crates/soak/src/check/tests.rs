@@ -298,6 +298,21 @@ fn a_killed_process_ends_its_call_with_an_unknown_outcome() {
 }
 
 #[test]
+fn a_kind_of_client_that_is_always_excused() {
+    let mut lines = well();
+    for n in 2..14 {
+        let name = format!("{SESSION}.{n}");
+        lines.extend(call(&name, 11, 3_000 + n));
+        lines.retain(|line| {
+            !(is_of(&line.event, &name) && matches!(line.event, Event::Response { .. } | Event::End { .. }))
+        });
+        lines.push(line(3_900, Event::End { call: name, how: lost() }));
+    }
+    lines.push(fault(3_800, "raw-0.1", FaultKind::CutDown, None));
+    assert_wrong(lines, "of 14 calls of clients raw only 2 had a result");
+}
+
+#[test]
 fn what_is_refused_does_not_run() {
     assert_wrong(ending(How::Refused { status: 429 }), "it was refused, and ran");
 }
@@ -356,7 +371,7 @@ fn a_session_that_is_gone_too_early() {
     let gone = |idle_ms| line(3_000, Event::Gone { session: SESSION.into(), idle_ms });
     assert_well(with([gone(Tempo::QUICK.session_ttl + 10)]));
     assert_wrong(with([gone(Tempo::QUICK.session_ttl - 10)]), "gone after");
-    assert_wrong(ending(How::Expired { idle_ms: Tempo::QUICK.surely_alive() - 10 }), "gone too early");
+    assert_wrong(ending(How::Expired { idle_ms: Tempo::QUICK.session_ttl - 10 }), "gone too early");
     assert_well(ending(How::Expired { idle_ms: Tempo::QUICK.session_ttl }));
 }
 

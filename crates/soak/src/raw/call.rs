@@ -102,7 +102,6 @@ impl Watch<'_> {
             match answer.status() {
                 200 if answer.is_stream() => {
                     let broken = self.read(&mut answer).await.err();
-                    self.client.is_used();
                     if let Some(how) = self.end.take() {
                         self.probe_the_end().await;
                         return how;
@@ -146,7 +145,7 @@ impl Watch<'_> {
                 204 => return How::Nothing,
                 404 if self.client.deleting.load(Ordering::Relaxed) => return How::Deleted,
                 // Requests that never arrived have not kept it alive.
-                404 if self.client.idle_ms() > self.client.common.tempo.surely_alive() => {
+                404 if self.client.idle_ms() > self.client.common.tempo.session_ttl => {
                     self.client.expired.store(true, Ordering::Relaxed);
                     return How::Expired { idle_ms: self.client.idle_ms() };
                 }

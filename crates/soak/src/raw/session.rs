@@ -29,7 +29,8 @@ pub(super) struct Client {
     next: AtomicU64,
     /// Until when a call that its client does not follow any more may keep the session alive.
     pub(super) busy_until: AtomicU64,
-    /// When the program last answered it, or read or wrote for it: it lives on from then at least.
+    /// When the last request was sent that was answered: the session lives on from then at least. Not when the answer was read: that
+    /// may have been on its way for long.
     used: AtomicU64,
     /// Whether it was found to be gone for lack of use.
     pub(super) expired: AtomicBool,
@@ -43,23 +44,19 @@ impl Client {
         headers: &[(&str, &str)],
         body: &str,
     ) -> io::Result<Answer> {
+        let sent = now();
         let raw = Raw::try_connect(self.identity.address).await?;
         let bearer = format!("Bearer {}", self.identity.token);
         let mut all = vec![("Authorization", bearer.as_str())];
         all.extend_from_slice(headers);
         let answer = Answer::try_to(raw, self.wire.request(method, &all, body)).await?;
         if answer.status() != 404 {
-            self.is_used();
+            self.used.fetch_max(sent, Ordering::Relaxed);
         }
         Ok(answer)
     }
 
-    /// Somebody has heard of the session.
-    pub(super) fn is_used(&self) {
-        self.used.store(now(), Ordering::Relaxed);
-    }
-
-    /// For how long nobody has, in milliseconds.
+    /// For how long the program may have heard nothing of the session, in milliseconds.
     pub(super) fn idle_ms(&self) -> u64 {
         now().saturating_sub(self.used.load(Ordering::Relaxed))
     }
@@ -305,10 +302,9 @@ async fn listen(client: Arc<Client>) {
                         cursor = answer.last_id.clone().or(cursor);
                     }
                     cursor = answer.last_id.clone().or(cursor);
-                    client.is_used();
                 }
                 404 if client.deleting.load(Ordering::Relaxed) => return,
-                404 if client.idle_ms() > client.common.tempo.surely_alive() => return,
+                404 if client.idle_ms() > client.common.tempo.session_ttl => return,
                 429 | 503 => {}
                 status => client.odd(&format!("the standalone stream was answered with {status}")),
             }
