@@ -54,7 +54,7 @@ pub(crate) async fn run(settings: Settings, format: LogFormat) -> Result<ExitCod
     let reload = (!watched.is_empty()).then(Arc::<Notify>::default);
     let mut signals = Signals::new(reload.clone()).map_err(RunError::Signals)?;
     settings.child.find_program()?;
-    let store = settings.store.open().await?;
+    let store = settings.store.open(settings.store_options.clone()).await?;
     let Bound { listener, shared } = bind::endpoint(&settings.address, settings.reuse_port).await?;
     let bound = listener.local_addr().map_err(RunError::LocalAddress)?;
     let admin_listener = match &settings.admin {

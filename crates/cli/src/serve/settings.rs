@@ -5,7 +5,7 @@ use super::{
     command::{self, CommandError},
     keys::{self, KeyError},
     options::{ChildMode, Mode, Response, ServeOptions, Stale},
-    store::{StoreUrl, StoreUrlError},
+    store::{StoreOptions, StoreUrl, StoreUrlError},
     tls::{Tls, TlsError},
     tokens::{TokenError, Tokens},
 };
@@ -80,6 +80,7 @@ pub(crate) struct Settings {
     pub(crate) tls: Option<Arc<Tls>>,
     /// Where everything is kept.
     pub(crate) store: StoreUrl,
+    pub(crate) store_options: StoreOptions,
     /// Whether others may listen on the address too.
     pub(crate) reuse_port: bool,
     pub(crate) endpoint: Options,
@@ -190,6 +191,7 @@ impl Settings {
             tokens,
             tls,
             store,
+            store_options: StoreOptions { durability: state.store_durability, prefix: state.store_prefix },
             reuse_port: state.reuse_port,
             endpoint,
             listener,

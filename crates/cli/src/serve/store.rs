@@ -3,7 +3,10 @@
 //! A store is plugged in here: a case of [`Kind`], its form in [`StoreUrl::parse`], and how it is opened in [`StoreUrl::open`].
 
 use bowline_server::Store;
+use bowline_store_redis::{ConnectError, RedisStore};
+use bowline_store_sqlite::{Durability, SqliteStore};
 use std::{fmt, path::PathBuf, sync::Arc};
+use tokio_rustls::rustls::crypto::aws_lc_rs;
 
 /// What `--store` says.
 #[derive(Clone, PartialEq, Eq)]
@@ -11,6 +14,21 @@ pub(crate) struct StoreUrl {
     kind: Kind,
     /// As it was written; a URL may hold a password, so it is never shown.
     text: String,
+}
+
+/// What is said of a store beside its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoreOptions {
+    /// SQLite: what an answer of the store means.
+    pub(crate) durability: Durability,
+    /// Redis: what all keys start with.
+    pub(crate) prefix: String,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { durability: Durability::Full, prefix: "bowline".to_owned() }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,8 +59,10 @@ pub(crate) enum StoreUrlError {
 /// Why the store was not opened. Exit code 1.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
-    #[error("this build of bowline has no {0} store: leave --store out to keep everything in memory")]
-    NotBuilt(&'static str),
+    #[error("--store: {0}")]
+    Sqlite(#[from] bowline_store_sqlite::OpenError),
+    #[error("--store: {0}")]
+    Redis(#[from] ConnectError),
 }
 
 impl StoreUrl {
@@ -64,7 +84,8 @@ impl StoreUrl {
                 }
                 Kind::Sqlite(path.into())
             }
-            "redis" | "rediss" | "redis+sentinel" | "redis+cluster" | "valkey" | "valkeys"
+            "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
+            | "rediss+cluster" | "valkey" | "valkeys"
                 if text.strip_prefix(scheme).is_some_and(|rest| rest.starts_with("://")) =>
             {
                 Kind::Redis
@@ -81,11 +102,31 @@ impl StoreUrl {
     ///
     /// # Errors
     /// It cannot be opened, or this build does not have it.
-    pub(crate) async fn open(&self) -> Result<Option<Opened>, OpenError> {
+    pub(crate) async fn open(&self, options: StoreOptions) -> Result<Option<Opened>, OpenError> {
         match &self.kind {
             Kind::Memory => Ok(None),
-            Kind::Sqlite(_) => Err(OpenError::NotBuilt("SQLite")),
-            Kind::Redis => Err(OpenError::NotBuilt("Redis")),
+            Kind::Sqlite(path) => {
+                let mut own = bowline_store_sqlite::Options::default();
+                own.durability = options.durability;
+                Ok(Some(Opened { store: Arc::new(SqliteStore::open(path, own)?), name: "sqlite" }))
+            }
+            Kind::Redis => {
+                // Fails where one is installed already, which is as good.
+                let _ = aws_lc_rs::default_provider().install_default();
+                let mut own = bowline_store_redis::Options::default();
+                own.prefix = options.prefix;
+                let store = RedisStore::connect(&self.redis(), own).await?;
+                Ok(Some(Opened { store: Arc::new(store), name: "redis" }))
+            }
+        }
+    }
+
+    /// The URL as the Redis store reads it: Valkey speaks the same protocol.
+    fn redis(&self) -> String {
+        match self.text.split_once("://") {
+            Some(("valkey", rest)) => format!("redis://{rest}"),
+            Some(("valkeys", rest)) => format!("rediss://{rest}"),
+            _ => self.text.clone(),
         }
     }
 
@@ -138,10 +179,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_that_is_not_built_says_so() {
-        assert!(StoreUrl::default().open().await.unwrap().is_none());
-        let error =
-            StoreUrl::parse("redis://u:hunter2@h").unwrap().open().await.map(drop).unwrap_err().to_string();
-        assert!(error.contains("no Redis store") && !error.contains("hunter2"), "{error}");
+    async fn a_store_that_cannot_be_opened_says_which_and_shows_no_password() {
+        assert!(StoreUrl::default().open(StoreOptions::default()).await.unwrap().is_none());
+        for (text, expected) in [
+            // Nothing listens on the port of TCP's echo service.
+            ("valkey://u:hunter2@127.0.0.1:7", "127.0.0.1:7"),
+            ("redis://u:hunter2@127.0.0.1:7", "127.0.0.1:7"),
+            ("sqlite:/no/such/folder/store.db", "/no/such/folder/store.db"),
+        ] {
+            let opened = StoreUrl::parse(text).unwrap().open(StoreOptions::default()).await;
+            let error = opened.map(drop).unwrap_err().to_string();
+            assert!(error.contains(expected) && !error.contains("hunter2"), "{error}");
+        }
     }
 }

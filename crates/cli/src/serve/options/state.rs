@@ -1,6 +1,7 @@
 //! What outlives a process, and how one takes over from another.
 
 use crate::duration;
+use bowline_store_sqlite::Durability;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
@@ -17,6 +18,15 @@ pub(crate) struct StateOptions {
     )]
     pub(crate) store: String,
 
+    /// What it means that a `sqlite:` store has kept something: `full` outlives a power cut (one `fsync` for each group of changes), `os`
+    /// a crash of the process only, and is faster.
+    #[arg(long, value_name = "full|os", env = "BOWLINE_STORE_DURABILITY", default_value = "full", value_parser = durability)]
+    pub(crate) store_durability: Durability,
+
+    /// What all keys of a `redis:` store start with, so that several deployments can share one server.
+    #[arg(long, value_name = "TEXT", env = "BOWLINE_STORE_PREFIX", default_value = "bowline")]
+    pub(crate) store_prefix: String,
+
     /// Lets several processes listen on the same address (`SO_REUSEPORT`): start the new one, then stop the old one. It takes no new
     /// connections from then on. A socket that systemd hands over (`LISTEN_FDS`) is used without this option.
     #[arg(long, env = "BOWLINE_REUSE_PORT", value_parser = clap::builder::BoolishValueParser::new())]
@@ -26,6 +36,14 @@ pub(crate) struct StateOptions {
     /// valid. At least 5m. Default: never.
     #[arg(long, value_name = "DURATION", env = "BOWLINE_ROTATE_KEY_EVERY", value_parser = rotation)]
     pub(crate) rotate_key_every: Option<Duration>,
+}
+
+fn durability(text: &str) -> Result<Durability, String> {
+    match text {
+        "full" => Ok(Durability::Full),
+        "os" => Ok(Durability::Os),
+        _ => Err("expected full or os".into()),
+    }
 }
 
 /// Long enough for every process to know a new key before it signs.
