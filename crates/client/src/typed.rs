@@ -149,6 +149,11 @@ impl Client {
     /// # Errors
     /// Every way in which a call has no result.
     pub async fn subscribe(&self, uri: &str) -> Result<(), CallError> {
+        if self.peer().modern && !(self.listens() && self.core.options.standalone) {
+            return Err(CallError::invalid(
+                "a modern server tells of changes on a listen stream only, which this client keeps over HTTP and with `standalone`",
+            ));
+        }
         if !self.listens() {
             self.request("resources/subscribe", Some(Raw::from_members([("uri", text(uri))]))).await?;
         }
@@ -164,7 +169,7 @@ impl Client {
     pub async fn unsubscribe(&self, uri: &str) -> Result<(), CallError> {
         self.core.wishes.lock().subscriptions.remove(uri);
         self.core.wished.notify_waiters();
-        if !self.listens() {
+        if !self.peer().modern {
             self.request("resources/unsubscribe", Some(Raw::from_members([("uri", text(uri))]))).await?;
         }
         Ok(())

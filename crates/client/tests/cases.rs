@@ -13,8 +13,6 @@ mod credentials;
 mod eras;
 #[path = "cases/matrix.rs"]
 mod matrix;
-#[path = "cases/tls.rs"]
-mod tls;
 #[path = "cases/modern.rs"]
 mod modern;
 #[path = "cases/pipes.rs"]
@@ -27,3 +25,5 @@ mod sessions;
 mod standing;
 #[path = "cases/streams.rs"]
 mod streams;
+#[path = "cases/tls.rs"]
+mod tls;

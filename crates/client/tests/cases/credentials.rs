@@ -2,7 +2,8 @@
 
 use crate::{eras::discovered, kit::*};
 use bowline_client::{
-    AuthAnswer, AuthError, AuthRequest, Authorizer, CallError, Client, ConnectError, Era, StaticHeaders, Target,
+    AuthAnswer, AuthError, AuthRequest, Authorizer, CallError, Client, ConnectError, Era, StaticHeaders,
+    Target,
 };
 use bowline_testkit::scripted::{Scripted, on};
 use futures_util::future::BoxFuture;
@@ -41,7 +42,9 @@ impl Authorizer for Renewing {
 async fn static_headers_go_with_every_request_and_are_not_shown() {
     let steps = [call_done(), on("DELETE", "").answer(204, "", "")];
     let server = Scripted::start(with_session(steps)).await;
-    let authorizer = StaticHeaders::bearer("s3cret").unwrap().with("x-key".parse().unwrap(), HeaderValue::from_static("k"));
+    let authorizer = StaticHeaders::bearer("s3cret")
+        .unwrap()
+        .with("x-key".parse().unwrap(), HeaderValue::from_static("k"));
     assert!(!format!("{authorizer:?}").contains("s3cret"));
     let mut options = options().authorizer(authorizer);
     // What the protocol owns is not replaced.
@@ -53,7 +56,10 @@ async fn static_headers_go_with_every_request_and_are_not_shown() {
     for seen in server.seen() {
         assert_eq!(seen.header("authorization"), "Bearer s3cret");
         assert_eq!((seen.header("x-key"), seen.header("x-own")), ("k", "o"));
-        assert!(seen.header("accept").contains("application/json") && seen.header("accept").contains("text/event-stream"));
+        assert!(
+            seen.header("accept").contains("application/json")
+                && seen.header("accept").contains("text/event-stream")
+        );
     }
     assert!(StaticHeaders::bearer("a\nb").is_err());
 }
@@ -61,7 +67,11 @@ async fn static_headers_go_with_every_request_and_are_not_shown() {
 /// A challenge is answered, and the request, which did not run, sent again: a call too.
 #[tokio::test]
 async fn a_challenged_call_is_sent_again_with_other_credentials() {
-    let refused = on("POST", "tools/call").when(|seen| seen.header("authorization") == "Bearer t0").answer(401, "www-authenticate: Bearer\r\n", "");
+    let refused = on("POST", "tools/call").when(|seen| seen.header("authorization") == "Bearer t0").answer(
+        401,
+        "www-authenticate: Bearer\r\n",
+        "",
+    );
     let server = Scripted::start(with_session([refused, call_done()])).await;
     let challenges = Arc::new(AtomicUsize::new(0));
     let authorizer = Renewing { challenges: Arc::clone(&challenges), most: 1 };
@@ -94,7 +104,9 @@ async fn refused_credentials_are_an_error_of_their_own() {
 /// Somebody else may be logged in after a challenge: what is private is asked for again, what is public is not.
 #[tokio::test]
 async fn private_lists_do_not_outlive_a_login() {
-    let list = |name: &str, scope: &str| format!(r#"{{"resultType":"complete","{name}":[],"ttlMs":60000,"cacheScope":"{scope}"}}"#);
+    let list = |name: &str, scope: &str| {
+        format!(r#"{{"resultType":"complete","{name}":[],"ttlMs":60000,"cacheScope":"{scope}"}}"#)
+    };
     let server = Scripted::start([
         discovered(),
         on("POST", "tools/list").always().result(&list("tools", "public")),
@@ -142,9 +154,10 @@ async fn connecting_is_limited_and_an_absent_server_is_told_at_once_or_waited_fo
     let mut patient = options();
     patient.connect_outage = std::time::Duration::from_secs(5);
     server.prepend(handshake(""));
-    let (connected, ()) = tokio::join!(Client::connect(Target::http(&server.url()).unwrap(), patient), async {
-        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-        server.up().await;
-    });
+    let (connected, ()) =
+        tokio::join!(Client::connect(Target::http(&server.url()).unwrap(), patient), async {
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            server.up().await;
+        });
     connected.unwrap();
 }

@@ -24,7 +24,17 @@ fn certificate(dir: &Path) {
                 subjectAltName=IP:127.0.0.1\nbasicConstraints=critical,CA:FALSE\n";
     std::fs::write(&config, text).unwrap();
     let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"])
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "2",
+        ])
         .arg("-config")
         .arg(&config)
         .arg("-keyout")
