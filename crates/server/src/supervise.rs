@@ -49,8 +49,7 @@ async fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) {
     let outcome = tokio::select! {
         biased;
         () = watch_limits(&call) => None,
-        () = mailbox::serve(&call) => None,
-        () = watch_others(&call) => None,
+        () = among_others(&call) => None,
         outcome = &mut work => Some(settle(&call, outcome)),
     };
     // Before it is answered: who has the answer may use the id again.
@@ -116,6 +115,21 @@ async fn watch_limits(call: &CallState) {
             () = tokio::time::sleep(Duration::from_millis(pause)) => {}
         }
     }
+}
+
+/// What a call needs because other backends share its store; returns when it has to stop for them. Boxed, since most calls are alone
+/// and should not carry it.
+async fn among_others(call: &Arc<CallState>) {
+    if !call.core.is_shared() {
+        return std::future::pending().await;
+    }
+    Box::pin(async {
+        tokio::select! {
+            () = mailbox::serve(call) => {}
+            () = watch_others(call) => {}
+        }
+    })
+    .await;
 }
 
 /// Returns when another backend has ended the call, or when that is to be expected: this backend has lost its lease, and nobody reads
