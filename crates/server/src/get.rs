@@ -43,6 +43,11 @@ pub(crate) async fn answer(
     };
     if let Some(session) = &session {
         check_session_revision(session.revision, get.header_revision, None)?;
+        // Who only reads may be between two connections whenever somebody looks at what is in use.
+        let _in_use = session.use_now(core);
+        if session.touch_due(core) {
+            sessions::touch(core, session).await;
+        }
     }
     let Some(last_event_id) = get.last_event_id else {
         return standalone(core, session.as_ref(), fact).await;

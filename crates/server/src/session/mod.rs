@@ -66,6 +66,8 @@ pub(crate) struct Session {
     adopting: Mutex<()>,
     /// Shared with the streams whose results wait for a client: nobody can fetch those any more.
     ended: Arc<AtomicBool>,
+    /// Whether it is only this backend that does not hold it any longer: for others it lives on.
+    forgotten: AtomicBool,
     /// Its place among the sessions of its client, until it ends.
     place: Mutex<Option<SessionPlace>>,
     /// Where a binding is counted while it exists.
@@ -174,6 +176,7 @@ impl Session {
             adopted: AtomicBool::new(true),
             adopting: Mutex::default(),
             ended: Arc::default(),
+            forgotten: AtomicBool::new(false),
             place: Mutex::default(),
             counted: None,
             listener: None,
@@ -273,6 +276,12 @@ impl Session {
         first
     }
 
+    /// The same for what this backend holds of it; the session lives on.
+    pub(crate) fn forget(&self) -> bool {
+        self.forgotten.store(true, Ordering::Release);
+        self.end()
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -320,7 +329,7 @@ impl Session {
         });
         // Whoever ended the session meanwhile has not seen it. With the fence in `end` one of the two sees the other.
         fence(Ordering::SeqCst);
-        if self.has_ended() {
+        if self.has_ended() && !self.forgotten.load(Ordering::Acquire) {
             outlet.seal(None);
         }
         outlet
