@@ -7,9 +7,9 @@ use bytes::{Bytes, BytesMut};
 use gungraun::{Dhat, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
 
 #[library_benchmark]
-#[bench::of_100(p::call_body(100))]
-#[bench::of_3000(p::call_body(3_000))]
-#[bench::of_56000(p::call_body(56_000))]
+#[bench::of_100(p::next_body(100))]
+#[bench::of_3000(p::next_body(3_000))]
+#[bench::of_56000(p::next_body(56_000))]
 fn parse(body: Bytes) {
     p::parse(body);
 }

@@ -68,6 +68,42 @@ pub(crate) fn python_of_clients(project: &Project) -> PathBuf {
     project.tools().join("python-clients/bin/python")
 }
 
+/// The program that runs gungraun's benchmarks, of the version that `benches` is locked to. There is no wheel of it: Cargo builds it.
+///
+/// # Errors
+///
+/// When the lock file does not name it, or it cannot be built.
+pub(crate) fn gungraun_runner(project: &Project, benches: &Path) -> Result<PathBuf, String> {
+    let lock = fs::read_to_string(benches.join("Cargo.lock"))
+        .map_err(|error| format!("cannot read the lock file of the benchmarks: {error}"))?;
+    let version =
+        lock.split("name = \"gungraun\"\nversion = \"").nth(1).and_then(|rest| rest.split('"').next());
+    let version = version.ok_or("the lock file of the benchmarks does not name gungraun")?;
+    let folder = project.tools().join(format!("gungraun-runner-{version}"));
+    let program = folder.join("bin/gungraun-runner");
+    if !program.is_file() {
+        let mut cargo = project.cargo();
+        cargo.args(["install", "--locked", "--quiet", "gungraun-runner", "--version", version, "--root"]);
+        command::run(cargo.arg(&folder))?;
+    }
+    Ok(program)
+}
+
+/// Installs the servers of other languages that `cargo xtask bench --peers` measures; returns the Python that has them.
+///
+/// # Errors
+///
+/// Says what is missing.
+pub(crate) fn bench_peers(project: &Project) -> Result<PathBuf, String> {
+    let peers = project.root.join("benches/peers");
+    let python = at_least("python3", PYTHON)?;
+    let node = at_least("node", NODE)?;
+    node_packages(&peers, &node)?;
+    let folder = project.tools().join("bench-peers");
+    virtual_environment(&folder, &peers.join("requirements.txt"), &python)?;
+    Ok(folder.join("bin/python"))
+}
+
 /// A Cargo subcommand that we pin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tool {
