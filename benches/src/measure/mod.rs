@@ -98,13 +98,13 @@ impl Bench {
             if !names.is_empty() && !names.iter().any(|wanted| wanted == name) {
                 continue;
             }
-            let began = std::time::Instant::now();
+            let began = tokio::time::Instant::now();
             eprintln!("{name}: {about}");
             if let Err(error) = run(self).await {
                 eprintln!("!!! {name}: {error}");
                 failed.push(format!("{name}: {error}"));
             }
-            eprintln!("{name}: {:.0} s", began.elapsed().as_secs_f64());
+            eprintln!("{name}: {:.0} s", (tokio::time::Instant::now() - began).as_secs_f64());
         }
         if failed.is_empty() { Ok(()) } else { Err(Failed(failed.join("; "))) }
     }

@@ -2,8 +2,8 @@
 
 use super::{Bench, Failed, calls::echo, figure, stats};
 use bowline_load::{Session, call_once, process};
-use std::{fs, path::Path, time::Instant};
-use tokio::process::Command;
+use std::{fs, path::Path};
+use tokio::{process::Command, time::Instant};
 
 /// How often a server is started.
 const STARTS: usize = 11;
@@ -32,7 +32,7 @@ pub(super) async fn start(bench: &Bench) -> Result<(), Failed> {
             let args: &[&str] = if program == "floor" { &[] } else { &["--stateless"] };
             let server = bench.start(name, program, args).await?;
             call_once(&server.target, &Session::none(), &echo(1)).await?;
-            times.push(began.elapsed().as_secs_f64() * 1e3);
+            times.push((Instant::now() - began).as_secs_f64() * 1e3);
             memory.push(process::resident(server.pid)? as f64 / 1e6);
             server.stop().await;
         }
