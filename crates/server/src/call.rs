@@ -1,6 +1,8 @@
 //! One request being worked on, as its handler sees it.
 
-use crate::{Peer, ask::Ask, core::Core, exchange::Exchange, peer::progress_key, session::Session};
+use crate::{
+    Peer, ask::Ask, core::Core, exchange::Exchange, peer::progress_key, session::Session, watched::Watched,
+};
 use bowline_proto::{
     jsonrpc::{Notification, Raw, Request, RequestId},
     legacy::Millis,
@@ -11,7 +13,6 @@ use bytes::Bytes;
 use http::request::Parts;
 use parking_lot::Mutex;
 use std::{fmt, sync::Arc};
-use tokio::sync::watch;
 
 /// Why a call was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ pub(crate) struct CallState {
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) started: Millis,
     progress_token: Option<Raw>,
-    cancelled: watch::Sender<Option<CancelReason>>,
+    cancelled: Watched<Option<CancelReason>>,
     /// Whether the call has its answer. Held while something is said, so that nothing follows the answer.
     answered: Mutex<bool>,
 }
@@ -65,7 +66,7 @@ impl CallState {
             exchange: exchange.clone(),
             started: core.now(),
             progress_token,
-            cancelled: watch::Sender::new(None),
+            cancelled: Watched::new(None),
             answered: Mutex::new(false),
         })
     }
@@ -100,7 +101,7 @@ impl CallState {
 
     /// Asks the call to stop; the first reason stands.
     pub(crate) fn cancel(&self, reason: CancelReason) {
-        self.cancelled.send_if_modified(|held| {
+        self.cancelled.modify(|held| {
             let first = held.is_none();
             if first {
                 *held = Some(reason);
@@ -110,14 +111,14 @@ impl CallState {
     }
 
     pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {
-        *self.cancelled.borrow()
+        self.cancelled.get()
     }
 
     pub(crate) async fn cancelled(&self) -> CancelReason {
-        match self.cancelled.subscribe().wait_for(Option::is_some).await.map(|reason| *reason) {
-            Ok(Some(reason)) => reason,
-            // The sender lives in `self`, so this cannot be; waiting is what harms nobody.
-            _ => std::future::pending().await,
+        loop {
+            if let Some(reason) = self.cancelled.wait_for(|reason| reason.is_some()).await {
+                return reason;
+            }
         }
     }
 }

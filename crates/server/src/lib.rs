@@ -39,6 +39,8 @@ mod service;
 mod session;
 mod sessions;
 mod supervise;
+mod watched;
+mod within;
 
 pub use ask::Ask;
 pub use auth::{Authenticator, Denied, MIN_TOKEN_BYTES, StaticTokens, TokensError};

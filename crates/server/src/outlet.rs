@@ -1,6 +1,6 @@
 //! The writing end of one stream: a pure [`Writer`] with a store behind it.
 
-use crate::{core::Core, log::Short, session::Session};
+use crate::{core::Core, log::Short, session::Session, watched::Watched};
 use bowline_proto::time::millis;
 use bowline_proto::{
     cursor::StreamId,
@@ -19,7 +19,6 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::watch;
 
 /// The epoch of a stream's first writer.
 pub(crate) const FIRST_EPOCH: u64 = 1;
@@ -47,11 +46,11 @@ pub(crate) struct Outlet {
     ended: Arc<AtomicBool>,
     request_id: Option<RequestId>,
     state: Mutex<State>,
-    opened: watch::Sender<Opened>,
+    opened: Watched<Opened>,
     /// Connections that read the stream on this backend now.
-    readers: watch::Sender<usize>,
+    readers: Watched<usize>,
     last_read: AtomicU64,
-    close_wishes: watch::Sender<u64>,
+    close_wishes: Watched<u64>,
     /// The wishes that a connection has fulfilled.
     wishes_done: AtomicU64,
     /// Questions on this stream that wait for their answer.
@@ -115,10 +114,10 @@ impl Outlet {
                 stopped: false,
                 dropped: 0,
             }),
-            opened: watch::Sender::new(opened),
-            readers: watch::Sender::new(0),
+            opened: Watched::new(opened),
+            readers: Watched::new(0),
             last_read: AtomicU64::new(core.now().0),
-            close_wishes: watch::Sender::new(0),
+            close_wishes: Watched::new(0),
             wishes_done: AtomicU64::new(0),
             asking: AtomicUsize::new(0),
             said: AtomicU64::new(0),
@@ -181,12 +180,7 @@ impl Outlet {
 
     /// Waits until it is known where the stream lives.
     pub(crate) async fn opened(&self) -> Opened {
-        // The sender lives in `self`, so the wait ends with an answer.
-        self.opened
-            .subscribe()
-            .wait_for(|opened| *opened != Opened::NotYet)
-            .await
-            .map_or(Opened::Unstored, |opened| *opened)
+        self.opened.wait_for(|opened| opened != Opened::NotYet).await
     }
 
     /// The log that the stream is in. Final once [`Outlet::opened`] has answered.
@@ -198,7 +192,10 @@ impl Outlet {
 
     /// Notes that a connection reads the stream, until the guard is dropped.
     pub(crate) fn read(self: &Arc<Self>) -> Reading {
-        self.readers.send_modify(|readers| *readers += 1);
+        self.readers.modify(|readers| {
+            *readers += 1;
+            true
+        });
         Reading(self.clone())
     }
 
@@ -229,27 +226,35 @@ impl Outlet {
 
     /// Since when nobody reads the stream here, if nobody does.
     pub(crate) fn unread_since(&self) -> Option<Millis> {
-        (*self.readers.borrow() == 0).then(|| Millis(self.last_read.load(Ordering::Relaxed)))
+        (self.readers.get() == 0).then(|| Millis(self.last_read.load(Ordering::Relaxed)))
     }
 
     /// Waits until a connection reads the stream.
     pub(crate) async fn wait_read(&self) {
-        let _ = self.readers.subscribe().wait_for(|readers| *readers > 0).await;
+        self.readers.wait_for(|readers| readers > 0).await;
     }
 
     /// Wishes that the connection that reads this stream be closed.
     pub(crate) fn wish_close(&self) {
-        self.close_wishes.send_modify(|wishes| *wishes += 1);
+        self.close_wishes.modify(|wishes| {
+            *wishes += 1;
+            true
+        });
     }
 
-    /// How connections learn of a wish.
-    pub(crate) fn close_wishes(&self) -> watch::Receiver<u64> {
-        self.close_wishes.subscribe()
+    /// How many wishes there were.
+    pub(crate) fn close_wishes(&self) -> u64 {
+        self.close_wishes.get()
+    }
+
+    /// Waits until there were more than `seen`, and returns how many.
+    pub(crate) async fn more_close_wishes(&self, seen: u64) -> u64 {
+        self.close_wishes.wait_for(|wishes| wishes > seen).await
     }
 
     /// Whether there is a wish that no connection has fulfilled yet; the asking one does so now.
     pub(crate) fn take_close_wish(&self) -> bool {
-        let wishes = *self.close_wishes.borrow();
+        let wishes = self.close_wishes.get();
         self.wishes_done.swap(wishes, Ordering::Relaxed) < wishes
     }
 
@@ -345,10 +350,10 @@ impl Outlet {
                 self.core.metrics.streams_unstored.up();
                 state.log = self.core.ephemeral.clone();
                 let _ = state.writer.on_outcome(Outcome::Unavailable);
-                self.opened.send_replace(Opened::Unstored);
+                self.opened.set(Opened::Unstored);
                 return Next::Go;
             }
-            self.opened.send_if_modified(|opened| {
+            self.opened.modify(|opened| {
                 let first = *opened == Opened::NotYet;
                 if first {
                     *opened = Opened::Stored;
@@ -393,7 +398,7 @@ impl Outlet {
     }
 
     fn is_unstored(&self) -> bool {
-        *self.opened.borrow() == Opened::Unstored
+        self.opened.get() == Opened::Unstored
     }
 }
 
@@ -415,7 +420,11 @@ pub(crate) struct Reading(Arc<Outlet>);
 impl Drop for Reading {
     fn drop(&mut self) {
         self.0.last_read.store(self.0.core.now().0, Ordering::Relaxed);
-        self.0.readers.send_modify(|readers| *readers -= 1);
+        self.0.readers.modify(|readers| {
+            *readers -= 1;
+            // Nobody waits for fewer.
+            false
+        });
     }
 }
 

@@ -1,6 +1,6 @@
 //! The road of an HTTP request: checks, then POST, GET or DELETE (SEMANTICS 1).
 
-use crate::{body::Body, core::Core, delete, get, limits, log::Asked, post, probes};
+use crate::{body::Body, core::Core, delete, get, limits, log::Asked, post, probes, within::within};
 use bowline_proto::{
     http::{
         Admitted, Refusal, Verb, admit, check_length, cors_headers, negotiate, preflight, too_large, too_slow,
@@ -154,7 +154,7 @@ async fn read<B: http_body::Body>(core: &Core, body: B) -> Result<Bytes, Refusal
         }
         Ok(rest.map_or(first, BytesMut::freeze))
     };
-    tokio::time::timeout(core.options.body_timeout, reading).await.unwrap_or_else(|_| {
+    within(core.options.body_timeout, reading).await.unwrap_or_else(|| {
         core.metrics.bodies_too_slow.up();
         Err(too_slow(core.options.body_timeout))
     })

@@ -2,7 +2,7 @@
 
 use crate::{
     CancelReason, Metrics, call::CallState, clients::SessionPlace, core::Core, outlet::Outlet,
-    results::Results,
+    results::Results, watched::Watched,
 };
 use bowline_proto::time::millis;
 use bowline_proto::{
@@ -21,7 +21,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 /// The most subscriptions of one session that are remembered.
 const MAX_SUBSCRIPTIONS: usize = 1_000;
@@ -58,7 +58,7 @@ pub(crate) struct Session {
     active: AtomicUsize,
     last_used: AtomicU64,
     last_touch: AtomicU64,
-    initialized: watch::Sender<bool>,
+    initialized: Watched<bool>,
     /// The lists whose changes the server said it announces.
     lists: OnceLock<Vec<&'static str>>,
     /// Shared with the streams whose results wait for a client: nobody can fetch those any more.
@@ -120,7 +120,7 @@ impl Session {
             standalone_id: record.standalone,
             stateless: false,
             resumable: true,
-            initialized: watch::Sender::new(record.initialized),
+            initialized: Watched::new(record.initialized),
             record: RwLock::new((version, Arc::new(record))),
             unstored: Mutex::default(),
             id,
@@ -332,13 +332,12 @@ impl Session {
     }
 
     pub(crate) fn set_initialized(&self) {
-        self.initialized.send_replace(true);
+        self.initialized.set(true);
     }
 
     /// Waits until `notifications/initialized` came.
     pub(crate) async fn wait_initialized(&self) {
-        // The sender lives as long as the session, so this ends with the flag or with the caller's timer.
-        let _ = self.initialized.subscribe().wait_for(|came| *came).await;
+        self.initialized.wait_for(|came| came).await;
     }
 
     // --- calls ---
