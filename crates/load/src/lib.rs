@@ -25,7 +25,7 @@ mod template;
 pub use calls::calls;
 pub use error::LoadError;
 pub use histogram::Histogram;
-pub use mcp::{Answer, Session, call_once, end_session, handshake};
+pub use mcp::{Answer, Session, call_once, end_sessions, handshake};
 pub use parked::{Parked, park, polls};
 pub use sessions::{open_sessions, sessions};
 pub use streams::{Opened, streams};

@@ -124,12 +124,19 @@ pub(crate) async fn handshake_on(connection: &mut Connection, target: &Target) -
     Ok(session)
 }
 
-/// Ends a session. An endpoint that lets no client do so (405) is no error.
+/// Ends sessions, one after another. An endpoint that lets no client do so (405) is no error.
 ///
 /// # Errors
-/// When the endpoint refuses, or cannot be reached.
-pub async fn end_session(target: &Target, session: &Session) -> Result<(), LoadError> {
-    end_session_on(&mut Connection::open(target).await?, target, session).await
+/// When the endpoint refuses, or cannot be reached; the rest is left as it is.
+pub async fn end_sessions(target: &Target, sessions: &[Session]) -> Result<(), LoadError> {
+    let mut connection = Connection::open(target).await?;
+    for session in sessions {
+        if !connection.is_ready() {
+            connection = Connection::open(target).await?;
+        }
+        end_session_on(&mut connection, target, session).await?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn end_session_on(

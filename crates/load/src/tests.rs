@@ -116,6 +116,7 @@ async fn a_session_is_opened_used_and_ended() {
     assert_eq!((outcome.done, outcome.failure), (6, None));
     let opened = open_sessions(&target, 5, 2).await.unwrap();
     assert_eq!(opened.len(), 5);
+    end_sessions(&target, &opened).await.unwrap();
     assert_eq!(opened[0], Session { id: Some("s1".into()), revision: "2025-06-18".into() });
 }
 
