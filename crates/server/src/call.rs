@@ -1,7 +1,8 @@
 //! One request being worked on, as its handler sees it.
 
 use crate::{
-    Peer, ask::Ask, core::Core, exchange::Exchange, peer::progress_key, session::Session, watched::Watched,
+    Peer, ask::Ask, core::Core, exchange::Exchange, head::Head, peer::progress_key, session::Session,
+    watched::Watched,
 };
 use bowline_proto::{
     jsonrpc::{Notification, Raw, Request, RequestId},
@@ -38,7 +39,7 @@ pub struct Call(pub(crate) Arc<CallState>);
 
 pub(crate) struct CallState {
     request: Request,
-    parts: Arc<Parts>,
+    pub(crate) head: Head,
     pub(crate) core: Arc<Core>,
     pub(crate) session: Arc<Session>,
     pub(crate) exchange: Arc<Exchange>,
@@ -60,7 +61,7 @@ impl CallState {
     ) -> Arc<Self> {
         Arc::new(Self {
             request,
-            parts: parts.clone(),
+            head: Head::new(parts),
             core: core.clone(),
             session: session.clone(),
             exchange: exchange.clone(),
@@ -155,9 +156,10 @@ impl Call {
     }
 
     /// The head of the HTTP request that brought the call: headers, and what layers in front of the endpoint put into its extensions.
+    /// It is copied when it is first asked for.
     #[must_use]
     pub fn parts(&self) -> &Parts {
-        &self.0.parts
+        self.0.head.get()
     }
 
     /// The session's other side.

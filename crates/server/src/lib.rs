@@ -21,6 +21,7 @@ mod expiries;
 mod exposition;
 mod get;
 mod handler;
+mod head;
 mod isolate;
 mod limits;
 mod listener;

@@ -207,6 +207,7 @@ impl Outlet {
     /// Notes that a connection is over. A call's stream that is in no store dies with it: it has no id to come back with. A
     /// session's own is read again without one.
     pub(crate) fn reader_left(&self) {
+        self.state.lock().writer.shrink();
         if self.kind == StreamKind::Call && self.is_unstored() {
             // The process's own memory answers at once.
             let _ = self.log().remove(self.stream).now();

@@ -121,6 +121,31 @@ async fn who(core: &Core, parts: &Parts) -> Result<Option<String>, Refusal> {
     }
 }
 
+/// A body up to this size is copied out of the buffer that the connection read it into, which has 8 KiB: a call that runs on would keep
+/// all of it.
+const SMALL: usize = 256;
+
+/// A small body, in one allocation.
+struct Small {
+    len: usize,
+    bytes: [u8; SMALL],
+}
+
+impl Small {
+    fn of(body: &[u8]) -> Self {
+        let mut bytes = [0; SMALL];
+        let len = body.len().min(SMALL);
+        bytes[..len].copy_from_slice(&body[..len]);
+        Self { len, bytes }
+    }
+}
+
+impl AsRef<[u8]> for Small {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
 /// Reads a body within its bounds. What is over the limit is not read.
 async fn read<B: http_body::Body>(core: &Core, body: B) -> Result<Bytes, Refusal> {
     let limit = core.options.body_limit;
@@ -139,9 +164,13 @@ async fn read<B: http_body::Body>(core: &Core, body: B) -> Result<Bytes, Refusal
                 core.metrics.bodies_too_large.up();
                 return Err(too_large(limit));
             }
-            // Most bodies come whole: those are not copied.
+            // Most bodies come whole: only small ones are copied, which would keep much more than themselves.
             if first.is_empty() && rest.is_none() {
-                first = data.copy_to_bytes(data.remaining());
+                let size = data.remaining();
+                first = data.copy_to_bytes(size);
+                if size <= SMALL {
+                    first = Bytes::from_owner(Small::of(&first));
+                }
             } else {
                 let whole = rest.get_or_insert_with(|| BytesMut::from(&std::mem::take(&mut first)[..]));
                 while data.has_remaining() {

@@ -41,6 +41,8 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
         return Ok(());
     }
     core.metrics.calls.up();
+    // It may run for long: nothing of its connection is kept for it.
+    call.head.pack();
     tokio::spawn(supervise(call.clone(), work));
     Ok(())
 }
