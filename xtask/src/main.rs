@@ -34,6 +34,7 @@ usage:
   cargo xtask bench --peers              the servers of other languages too
   cargo xtask bench --parts [--accept]   count instructions and allocations; fails where more than 5 % above the baseline
   cargo xtask bench --times              time the parts
+  cargo xtask bench --from FILE          write the page from what an earlier run of `bench` wrote to FILE
 
 A failed step does not stop the steps that do not need it, so that one run tells everything that is wrong.";
 

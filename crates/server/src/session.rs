@@ -16,10 +16,12 @@ use parking_lot::{Mutex, RwLock};
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     fmt,
+    future::Future as _,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
+    task::{Context, Waker},
 };
 use tokio::sync::oneshot;
 
@@ -177,7 +179,11 @@ impl Session {
         };
         if first {
             let (session, core) = (self.clone(), core.clone());
-            tokio::spawn(async move { session.store_changes(&core).await });
+            let mut storing = Box::pin(async move { session.store_changes(&core).await });
+            // A store that answers at once needs no task.
+            if storing.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+                tokio::spawn(storing);
+            }
         }
     }
 

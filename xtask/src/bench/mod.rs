@@ -35,6 +35,8 @@ pub(crate) struct Options {
     accept: bool,
     /// Times the parts (divan) instead.
     times: bool,
+    /// Takes the figures that an earlier run said instead of measuring.
+    from: Option<PathBuf>,
 }
 
 impl Options {
@@ -43,9 +45,9 @@ impl Options {
     /// # Errors
     ///
     /// Names the option that there is not, or two that do not go together.
-    pub(crate) fn parse<'a>(words: impl Iterator<Item = &'a str>) -> Result<Self, String> {
+    pub(crate) fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Self, String> {
         let mut options = Self::default();
-        for word in words {
+        while let Some(word) = words.next() {
             match word {
                 "--quick" => options.quick = true,
                 "--peers" => options.peers = true,
@@ -53,6 +55,7 @@ impl Options {
                 "--parts" => options.parts = true,
                 "--accept" => options.accept = true,
                 "--times" => options.times = true,
+                "--from" => options.from = Some(words.next().ok_or("--from needs a file")?.into()),
                 option if option.starts_with('-') => return Err(format!("unknown argument {option:?}")),
                 name => options.names.push(name.to_owned()),
             }
@@ -86,6 +89,12 @@ pub(crate) fn run(project: &Project, options: &Options) -> Result<(), String> {
     if options.parts {
         return benches.count(options.accept);
     }
+    if let Some(file) = &options.from {
+        let said =
+            fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+        let machine = machine::Machine::look(project)?;
+        return benches.tell(&said, &machine, options.whole());
+    }
     command::run(benches.cargo("build").args(["--release", "--locked", "--workspace", "--bins"]))?;
     if options.list {
         return command::run(Command::new(benches.program()).arg("--list"));
@@ -104,21 +113,9 @@ pub(crate) fn run(project: &Project, options: &Options) -> Result<(), String> {
     let said = measure.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
     let said =
         said.map_err(|error| format!("{} could not be started: {error}", benches.program().display()))?;
-    let figures = Figures::read(&String::from_utf8_lossy(&said.stdout))?;
-    show(&goals::table(&figures));
-    if !said.status.success() {
-        return Err("a run failed: see above; the page stays as it was".to_owned());
-    }
-    if options.whole() {
-        let docs = project.root.join("docs");
-        let counted = fs::read_to_string(benches.baseline()).unwrap_or_default();
-        write(
-            &docs.join("benchmarks.md"),
-            &page::write(&figures, &machine, &counts::Counts::read(&counted)?),
-        )?;
-        write(&docs.join("benchmarks.svg"), &chart::draw(&figures))?;
-    }
-    Ok(())
+    let good = said.status.success();
+    benches.tell(&String::from_utf8_lossy(&said.stdout), &machine, good && options.whole())?;
+    if good { Ok(()) } else { Err("a run failed: see above; the page stays as it was".to_owned()) }
 }
 
 #[expect(clippy::print_stdout, reason = "the table is this command's output")]
@@ -151,6 +148,19 @@ impl Benches<'_> {
 
     fn baseline(&self) -> PathBuf {
         self.folder().join("baseline.txt")
+    }
+
+    /// Shows what a run said; with `page`, on the page too.
+    fn tell(&self, said: &str, machine: &machine::Machine, page: bool) -> Result<(), String> {
+        let figures = Figures::read(said)?;
+        show(&goals::table(&figures));
+        if !page {
+            return Ok(());
+        }
+        let docs = self.0.root.join("docs");
+        let counts = counts::Counts::read(&fs::read_to_string(self.baseline()).unwrap_or_default())?;
+        write(&docs.join("benchmarks.md"), &page::write(&figures, machine, &counts))?;
+        write(&docs.join("benchmarks.svg"), &chart::draw(&figures))
     }
 
     fn cargo(&self, subcommand: &str) -> Command {
@@ -214,5 +224,7 @@ mod tests {
             assert!(parse(line).is_err(), "{line}");
         }
         assert!(parse("--parts --accept").unwrap().accept);
+        assert!(parse("--from").is_err());
+        assert!(parse("--from figures.txt").unwrap().whole());
     }
 }
