@@ -89,19 +89,31 @@ pub(crate) fn gungraun_runner(project: &Project, benches: &Path) -> Result<PathB
     Ok(program)
 }
 
-/// Installs the servers of other languages that `cargo xtask bench --peers` measures; returns the Python that has them.
+/// The Python programs among the peers of the benchmarks.
+#[derive(Debug)]
+pub(crate) struct BenchPeers {
+    /// The interpreter that has the SDK.
+    pub python: PathBuf,
+    pub mcp_proxy: PathBuf,
+}
+
+/// Installs the servers of other languages that `cargo xtask bench --peers` measures.
 ///
 /// # Errors
 ///
 /// Says what is missing.
-pub(crate) fn bench_peers(project: &Project) -> Result<PathBuf, String> {
+pub(crate) fn bench_peers(project: &Project) -> Result<BenchPeers, String> {
     let peers = project.root.join("benches/peers");
     let python = at_least("python3", PYTHON)?;
     let node = at_least("node", NODE)?;
     node_packages(&peers, &node)?;
-    let folder = project.tools().join("bench-peers");
-    virtual_environment(&folder, &peers.join("requirements.txt"), &python)?;
-    Ok(folder.join("bin/python"))
+    let environment = |name: &str| {
+        let folder = project.tools().join(format!("bench-{name}"));
+        virtual_environment(&folder, &peers.join(format!("{name}.txt")), &python)?;
+        Ok::<_, String>(folder.join("bin"))
+    };
+    let (sdk, proxy) = (environment("echo")?, environment("mcp-proxy")?);
+    Ok(BenchPeers { python: sdk.join("python"), mcp_proxy: proxy.join("mcp-proxy") })
 }
 
 /// A Cargo subcommand that we pin.

@@ -1,4 +1,4 @@
-//! `bench [NAME...] [--quick] [--peers] [--list] [--bowline FILE] [--python FILE]`: measures; `cargo xtask bench` runs it.
+//! `bench [NAME...] [--quick] [--peers] [--list] [--bowline FILE] [--python FILE] [--mcp-proxy FILE]`: measures; `cargo xtask bench` runs it.
 
 use bowline_benches::measure::{Bench, Failed};
 use std::{path::PathBuf, process::ExitCode};
@@ -28,6 +28,7 @@ async fn run() -> Result<(), Failed> {
             "--peers" => bench.peers = true,
             "--bowline" => bench.bowline = Some(file()?),
             "--python" => bench.python = Some(file()?),
+            "--mcp-proxy" => bench.mcp_proxy = Some(file()?),
             "--list" => {
                 for (name, about) in Bench::names() {
                     println!("{name:16} {about}");

@@ -31,9 +31,9 @@ pub(super) async fn gateway(bench: &Bench) -> Result<(), Failed> {
         command.arg("--stdio").arg(&child).args(["--outputTransport", "streamableHttp", "--stateful"]);
         command.args(["--logLevel", "none", "--port", &port.to_string()]);
         gateways.extend(bench.optional(bench.start_on("supergateway", command, port).await));
-        if let Some(python) = &bench.python {
+        if let Some(program) = &bench.mcp_proxy {
             let port = free_port()?;
-            let mut command = Command::new(python.with_file_name("mcp-proxy"));
+            let mut command = Command::new(program);
             command.args(["--port", &port.to_string(), "--"]).arg(&child);
             gateways.extend(bench.optional(bench.start_on("mcp-proxy", command, port).await));
         }

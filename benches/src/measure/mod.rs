@@ -33,8 +33,10 @@ pub struct Bench {
     pub benches: PathBuf,
     /// The program `bowline`, for what it serves itself.
     pub bowline: Option<PathBuf>,
-    /// The interpreter that has the Python peers.
+    /// The interpreter that has the Python SDK.
     pub python: Option<PathBuf>,
+    /// The program `mcp-proxy`.
+    pub mcp_proxy: Option<PathBuf>,
     cores: Cores,
 }
 
@@ -73,7 +75,16 @@ impl Bench {
     #[must_use]
     pub fn new(programs: PathBuf, benches: PathBuf) -> Self {
         let cores = Cores::find();
-        Self { quick: false, peers: false, programs, benches, bowline: None, python: None, cores }
+        Self {
+            quick: false,
+            peers: false,
+            programs,
+            benches,
+            bowline: None,
+            python: None,
+            mcp_proxy: None,
+            cores,
+        }
     }
 
     /// The names of all runs, each with what it measures.

@@ -107,7 +107,8 @@ pub(crate) fn run(project: &Project, options: &Options) -> Result<(), String> {
         measure.arg("--quick");
     }
     if options.peers {
-        measure.arg("--peers").arg("--python").arg(tools::bench_peers(project)?);
+        let peers = tools::bench_peers(project)?;
+        measure.arg("--peers").arg("--python").arg(peers.python).arg("--mcp-proxy").arg(peers.mcp_proxy);
     }
     eprintln!("$ bench {}", options.names.join(" "));
     let said = measure.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
