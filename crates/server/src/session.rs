@@ -63,8 +63,9 @@ pub(crate) struct Session {
     initialized: Watched<bool>,
     /// The lists whose changes the server said it announces.
     lists: OnceLock<Vec<&'static str>>,
-    /// Shared with the streams whose results wait for a client: nobody can fetch those any more.
-    ended: Arc<AtomicBool>,
+    ended: AtomicBool,
+    /// The same for the streams whose results wait for a client: nobody can fetch those any more. Made for the first of them.
+    told_end: OnceLock<Arc<AtomicBool>>,
     /// Its place among the sessions of its client, until it ends.
     place: Mutex<Option<SessionPlace>>,
     /// Where a binding is counted while it exists.
@@ -135,7 +136,8 @@ impl Session {
             last_used: AtomicU64::new(now),
             last_touch: AtomicU64::new(now),
             lists: OnceLock::new(),
-            ended: Arc::default(),
+            ended: AtomicBool::new(false),
+            told_end: OnceLock::new(),
             place: Mutex::default(),
             counted: None,
         }
@@ -322,6 +324,9 @@ impl Session {
     pub(crate) fn end(&self) -> bool {
         let first = !self.ended.swap(true, Ordering::AcqRel);
         fence(Ordering::SeqCst);
+        if let Some(told) = self.told_end.get() {
+            told.store(true, Ordering::Release);
+        }
         if first {
             drop(self.place.lock().take());
         }
@@ -334,7 +339,13 @@ impl Session {
 
     /// Tells of the session's end without holding on to the session.
     pub(crate) fn ended(&self) -> Arc<AtomicBool> {
-        self.ended.clone()
+        let told = self.told_end.get_or_init(Arc::default).clone();
+        // Whoever ended the session meanwhile has not seen it. With the fence in `end` one of the two sees the other.
+        fence(Ordering::SeqCst);
+        if self.has_ended() {
+            told.store(true, Ordering::Release);
+        }
+        told
     }
 
     pub(crate) fn set_initialized(&self) {
