@@ -43,11 +43,18 @@ impl Machine {
             date: said("date", "+%Y-%m-%d")?,
             cpu: cpu_in(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
             cores: thread::available_parallelism().map_or(1, usize::from),
-            kernel: said("uname", "-sr")?,
+            kernel: series(&said("uname", "-sr")?),
             versions,
             busy: busy_between(&before, &after),
         })
     }
+}
+
+/// A system and the series of its version, without what only one machine's build is called.
+fn series(system: &str) -> String {
+    let (name, version) = system.split_once(' ').unwrap_or((system, ""));
+    let numbers: Vec<&str> = version.split(['.', '-']).take(2).collect();
+    format!("{name} {}", numbers.join(".")).trim_end().to_owned()
 }
 
 /// The model of the first processor.
@@ -86,6 +93,8 @@ mod tests {
     fn what_the_system_says_is_read() {
         assert_eq!(cpu_in("processor\t: 0\nmodel name\t: A CPU 9\nmodel name\t: B\n"), "A CPU 9");
         assert_eq!(cpu_in(""), "unknown");
+        assert_eq!(series("Linux 6.18.4-host-7"), "Linux 6.18");
+        assert_eq!(series("Darwin"), "Darwin");
         let lock = "[[package]]\nname = \"hyper-util\"\nversion = \"0.1.2\"\n\n[[package]]\nname = \"hyper\"\nversion = \"1.12.0\"\n";
         assert_eq!(locked(lock, "hyper").as_deref(), Some("1.12.0"));
         assert_eq!(locked(lock, "rmcp"), None);
