@@ -6,11 +6,12 @@ use arbitrary::{Result, Unstructured};
 use bowline_proto::{
     http::{
         AllowedHosts, AllowedOrigins, Delete, Get, LastEventId, MAX_LAST_EVENT_ID_BYTES,
-        MAX_SESSION_ID_BYTES, Payload, Policy, Post, Refusal, SessionMode, StaleSession, Verb, admit,
-        check_length, check_session_post, check_session_revision, cors_headers, negotiate, preflight,
+        MAX_SESSION_ID_BYTES, ModernMessage, Payload, Policy, Post, Refusal, SessionMode, StaleSession, Verb,
+        admit, check_length, check_session_post, check_session_revision, cors_headers, negotiate, preflight,
         route_delete, route_get, route_post,
     },
     jsonrpc::{Message, parse},
+    modern::{RequestDigest, RoundParams, check_request},
     revision::Revision,
 };
 use bytes::Bytes;
@@ -19,7 +20,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 #[rustfmt::skip]
 const NAMES: &[&str] = &[
     "host", "origin", "content-type", "accept", "content-length", "mcp-session-id", "mcp-protocol-version", "last-event-id",
-    "access-control-request-headers", "access-control-request-method", "authorization", "mcp-x",
+    "access-control-request-headers", "access-control-request-method", "authorization", "mcp-x", "mcp-method", "mcp-name",
 ];
 
 #[rustfmt::skip]
@@ -27,11 +28,12 @@ const VALUES: &[&str] = &[
     "", "localhost", "localhost:8000", "127.0.0.1:1", "[::1]:80", "evil.example", "http://localhost:5173", "null", "*",
     "https://app.example.com", "application/json", "application/json; charset=utf-8", "text/event-stream",
     "application/json, text/event-stream", "*/*", "*/*;q=0", "text/*;q=0.0, */*", "a/b;x=\"\\\"", "0", "2", "99999999999999999999",
-    "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "2025-11-25,2025-11-25", "abc", "mcp-a, mcp-b,,x",
+    "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "2025-11-25,2025-11-25", "abc", "mcp-a, mcp-b,,x", "tools/call", "=?base64?dA==?=",
 ];
 
 const BODIES: &[&str] = &[
     r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#,
+    r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#,
     r#"{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#,
     r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#,
     r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
@@ -114,6 +116,7 @@ fn policy(u: &mut Unstructured<'_>) -> Result<Policy> {
             SessionMode::Stateless { resumable: true, stale_session },
         ])?,
         body_limit: 4096,
+        modern: u.arbitrary()?,
     })
 }
 
@@ -146,6 +149,15 @@ fn road(
                     visible(post.session, MAX_SESSION_ID_BYTES);
                     no_initialize(&post.body);
                     check_session_post(revision, &post)?;
+                }
+                Post::Modern(post) => {
+                    assert!(policy.modern && post.revision.is_modern());
+                    if let ModernMessage::Request(request) = &post.message {
+                        let meta = check_request(headers, request)?;
+                        assert!(meta.capabilities.is_object());
+                        let _ = RoundParams::of(request.params.as_ref());
+                        let _ = RequestDigest::of(&request.method, request.params.as_ref());
+                    }
                 }
                 Post::Stateless(post) => {
                     assert_ne!(policy.mode, SessionMode::Stateful);
@@ -192,7 +204,7 @@ fn told(policy: &Policy, refusal: &Refusal) {
     let body = refusal.body();
     let (code, id) = error_in(&body);
     assert_eq!(id, refusal.id);
-    assert!(matches!(code, -32700 | -32600 | -32602 | -32001 | -32022), "{code}");
+    assert!(matches!(code, -32700 | -32602..=-32600 | -32001 | -32020 | -32022), "{code}");
     let status = refusal.status.as_u16();
     assert!((400..500).contains(&status) || (status, code) == (200, -32602), "{status} {code}");
     assert!(body.len() < 4096, "a refusal of {} bytes", body.len());

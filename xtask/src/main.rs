@@ -12,8 +12,9 @@ mod contract;
 #[cfg(test)]
 mod field_cases;
 mod project;
-mod proxies;
 mod purity;
+mod servers;
+mod soak;
 mod steps;
 mod tools;
 
@@ -35,6 +36,7 @@ usage:
   cargo xtask bench --parts [--accept]   count instructions and allocations; fails where more than 5 % above the baseline
   cargo xtask bench --times              time the parts
   cargo xtask bench --from FILE          write the page from what an earlier run of `bench` wrote to FILE
+  cargo xtask soak [--profile NAME] ARGS many clients, cuts and kills for an hour, and a checker; ARGS: see CONTRIBUTING.md
 
 A failed step does not stop the steps that do not need it, so that one run tells everything that is wrong.";
 
@@ -45,6 +47,7 @@ enum Request {
     Setup,
     List,
     Bench(bench::Options),
+    Soak { args: Vec<String> },
     Test { only: Option<String>, fail_fast: bool, extra: Vec<String> },
 }
 
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
             steps::list();
             Ok(())
         }
+        Request::Soak { args } => Project::find().and_then(|project| soak::run(&project, &args)),
         Request::Setup => Project::find().and_then(|project| steps::run(&project, Some("tools"), true, &[])),
         Request::Bench(options) => Project::find().and_then(|project| bench::run(&project, &options)),
         Request::Test { only, fail_fast, extra } => {
@@ -92,6 +96,7 @@ fn parse(args: &[String]) -> Result<Request, String> {
             }
             Request::Bench(options)
         }
+        Some("soak") => Request::Soak { args: words.by_ref().map(str::to_owned).collect() },
         Some("test") => {
             let (mut only, mut fail_fast, mut list) = (None, false, false);
             while let Some(word) = words.next() {
@@ -132,6 +137,8 @@ mod tests {
         assert_eq!(parse_line("test"), Ok(whole));
         assert_eq!(parse_line("test --list"), Ok(Request::List));
         assert_eq!(parse_line("setup"), Ok(Request::Setup));
+        let args = vec!["--seed".to_owned(), "7".to_owned()];
+        assert_eq!(parse_line("soak --seed 7"), Ok(Request::Soak { args }));
         assert_eq!(parse_line(""), Ok(Request::Help));
     }
 

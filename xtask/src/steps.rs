@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::project::Project;
 use crate::tools::{self, Tool};
-use crate::{browser, command, proxies, purity};
+use crate::{browser, command, purity, servers};
 
 /// One step. A step runs when all that it needs has passed; a failed step does not stop the others.
 struct Step {
@@ -19,7 +19,7 @@ struct Step {
 const STEPS: &[Step] = &[
     Step {
         name: "tools",
-        about: "install what the tests need: cargo-nextest, cargo-deny, the proxies, Chromium, the clients, the conformance suite",
+        about: "install what the tests need: cargo-nextest, cargo-deny, the proxies, Redis, Valkey, Chromium, the clients, the conformance suite",
         needs: &[],
         run: |project, _| tools::install(project),
     },
@@ -157,17 +157,20 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "conformance",
-        about: "the official suite: no failure and no warning, in every revision with a handshake",
+        about: "the official suite, both halves, in every revision of either era: no failure and no warning",
         needs: &["tools"],
         run: |project, extra| {
-            let package = "bowline-conformance-server";
-            command::run(project.cargo().args(["build", "--locked", "--package", package]))?;
-            let mut command = project.command(tools::node_of_conformance(project));
-            command
-                .arg("conformance/server.mjs")
-                .arg(project.target.join("debug").join(package))
-                .arg(project.target.join("conformance"));
-            command::run(command.args(extra))
+            for half in ["server", "client"] {
+                let package = format!("bowline-conformance-{half}");
+                command::run(project.cargo().args(["build", "--locked", "--package", &package]))?;
+                let mut command = project.command(tools::node_of_conformance(project));
+                command
+                    .arg(format!("conformance/{half}.mjs"))
+                    .arg(project.target.join("debug").join(package))
+                    .arg(project.target.join("conformance").join(half));
+                command::run(command.args(extra))?;
+            }
+            Ok(())
         },
     },
 ];
@@ -199,7 +202,7 @@ fn fuzz(project: &Project, extra: &[String]) -> Result<(), String> {
 }
 
 /// What the end-to-end tests are told. They fail, and name `cargo xtask test`, where one of these is missing.
-fn with_clients<'a>(project: &Project, command: &'a mut Command) -> &'a mut Command {
+pub(crate) fn with_clients<'a>(project: &Project, command: &'a mut Command) -> &'a mut Command {
     command
         .env("BOWLINE_BIN", project.program())
         .env("BOWLINE_TEST_PYTHON", tools::python_of_clients(project))
@@ -208,7 +211,8 @@ fn with_clients<'a>(project: &Project, command: &'a mut Command) -> &'a mut Comm
         .env("BOWLINE_TEST_INSPECTOR_DIR", project.inspector())
         .env("BOWLINE_TEST_CHROMIUM", browser::program())
         .env("BOWLINE_TEST_NODE_22", tools::node_of_conformance(project))
-        .envs(proxies::ALL.map(|proxy| (proxy.variable, proxy.program(project))))
+        .env(servers::VALKEY, servers::valkey(project))
+        .envs(servers::ALL.map(|server| (server.variable, server.program(project))))
 }
 
 /// Prints the names of the steps.
@@ -217,6 +221,19 @@ pub(crate) fn list() {
     for Step { name, about, .. } in STEPS {
         println!("{name:11} {about}");
     }
+}
+
+/// Runs some steps for a command that is no step itself; the first that fails ends it.
+///
+/// # Errors
+///
+/// That of the step.
+pub(crate) fn prepare(project: &Project, names: &[&str]) -> Result<(), String> {
+    for step in STEPS.iter().filter(|step| names.contains(&step.name)) {
+        eprintln!("\n=== {}: {}", step.name, step.about);
+        (step.run)(project, &[])?;
+    }
+    Ok(())
 }
 
 /// How a step ended.

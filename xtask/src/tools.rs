@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::project::Project;
-use crate::{apt, browser, command, proxies};
+use crate::{apt, browser, command, servers};
 
 /// The oldest Python and Node.js that the clients run on: (major, minor).
 const PYTHON: (u32, u32) = (3, 11);
@@ -23,8 +23,14 @@ pub(crate) fn install(project: &Project) -> Result<(), String> {
     let python = at_least("python3", PYTHON)?;
     let node = at_least("node", NODE)?;
     apt::install_missing()?;
-    for proxy in proxies::ALL {
-        proxy.install(project)?;
+    for server in servers::ALL {
+        server.install(project)?;
+    }
+    let wheels = project.root.join("xtask/requirements/valkey.txt");
+    virtual_environment(&project.tools().join("valkey"), &wheels, &python)?;
+    let valkey = servers::valkey(project);
+    if !command::succeeds(Command::new(&valkey).arg("--version")) {
+        return Err(format!("{} does not run; install valkey and run this again", valkey.display()));
     }
     browser::install()?;
     install_cargo_tools(project, &[Tool::Nextest, Tool::Deny])?;

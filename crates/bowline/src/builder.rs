@@ -291,6 +291,7 @@ impl<S: Send + Sync + 'static> ServerBuilder<S> {
         let (info, shared) = (self.info.clone(), self.shared.clone());
         let catalog = self.into_catalog()?;
         Ok(Server::new(Inner {
+            server_info: Raw::from_value(&info).ok(),
             info,
             shared,
             catalog: RwLock::new(Arc::new(catalog)),

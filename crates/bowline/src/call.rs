@@ -3,19 +3,24 @@
 use crate::{
     ask::{self, AskError, AskErrorKind, Question, Questions, WireQuestion},
     content::Meta,
+    error::Error,
     handle::Handle,
     level::Level,
     pipe::InProcess,
     server::Inner,
 };
 use bowline_proto::{
-    jsonrpc::{Notification, Raw, RequestId},
+    jsonrpc::{ErrorObject, Notification, Raw, RequestId, code},
+    modern::{
+        input::{InputRequest, missing_capability},
+        trace::TraceContext,
+    },
     revision::Revision,
 };
 use bowline_server::{CancelReason, Peer};
 use futures_util::future::join_all;
 use http::request::Parts;
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use std::{fmt, fmt::Write as _, sync::Arc};
 
@@ -67,6 +72,11 @@ impl<S> Call<S> {
         self.raw.peer().principal().map(str::to_owned)
     }
 
+    /// Whether the client is one of the revision `2026-07-28`: then its headers have to agree with its arguments.
+    pub(crate) fn is_modern(&self) -> bool {
+        self.raw.round().is_some()
+    }
+
     /// The head of the HTTP request that brought the call: its headers, and what layers put into its extensions. `None` on stdio.
     #[must_use]
     pub fn parts(&self) -> Option<&Parts> {
@@ -85,6 +95,13 @@ impl<S> Call<S> {
     pub fn meta(&self) -> Meta {
         let meta = self.raw.params().and_then(|params| params.member("_meta"));
         meta.and_then(|meta| meta.to().ok()).unwrap_or_default()
+    }
+
+    /// The trace that the client says the call belongs to (`traceparent`, `tracestate`, `baggage`; from `2026-07-28` on), to be passed on
+    /// to whatever the handler calls.
+    #[must_use]
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.raw.trace()
     }
 
     // --- what is said in between ---
@@ -130,7 +147,8 @@ impl<S> Call<S> {
     }
 
     /// Sends a log message, a text or any JSON value, if the client wants messages of this level (it is taken to want
-    /// [`Level::Info`] and above until it says so). In the session mode `stateless` it goes to [`tracing`] instead.
+    /// [`Level::Info`] and above until it says so; one of the revision `2026-07-28` says so with each request, or wants none). Where it
+    /// wants none, and in the session mode `stateless`, it goes to [`tracing`] instead.
     ///
     /// Never log secrets: the client, and perhaps its model, reads this.
     pub fn log(&self, level: Level, data: impl Serialize) -> bool {
@@ -142,11 +160,19 @@ impl<S> Call<S> {
         let logger = logger.into();
         let peer = self.raw.peer();
         let Ok(data) = serde_json::to_value(data) else { return false };
-        if peer.session_id().is_empty() {
+        let wanted = if self.raw.round().is_some() {
+            // A modern client that names no level wants nothing.
+            self.raw.log_level().and_then(|level| Level::from_wire(level.as_str()))
+        } else if peer.session_id().is_empty() {
+            None
+        } else {
+            let set = peer.log_level().and_then(|name| Level::from_wire(&name));
+            Some(set.unwrap_or(UNSET_LEVEL))
+        };
+        let Some(wanted) = wanted else {
             trace(level, logger, &data);
             return false;
-        }
-        let wanted = peer.log_level().and_then(|name| Level::from_wire(&name)).unwrap_or(UNSET_LEVEL);
+        };
         if level < wanted {
             return false;
         }
@@ -173,15 +199,16 @@ impl<S> Call<S> {
 
     /// Asks the client something and waits for the answer, however long that takes within the server's limits.
     ///
-    /// `key` names the question among those of this handler and has to be the same whenever the same is asked: clients of the revision
-    /// `2026-07-28` answer by running the handler again, and the key is what an answer is found by.
+    /// `key` names the question among those of this handler and has to be the same whenever the same is asked: **clients of the revision
+    /// `2026-07-28` answer by running the handler again**, and the key is what an answer is found by. What stands before the first
+    /// question then runs again with every answer; [`Call::state`] is for what must not.
     ///
     /// # Errors
     /// Why there is no answer: the client cannot answer such questions, it refused, the call was cancelled.
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, AskError> {
         let wire = question.wire().map_err(|why| AskError::new(key, AskErrorKind::Unaskable(why)))?;
         let raw = self.ask_raw(key, &wire).await?;
-        ask::read(key, &question, &raw)
+        ask::read(key, &question, &raw).map_err(|error| self.malformed(error))
     }
 
     /// Asks several things at once, and waits until each is answered or failed. The keys are those of [`Call::ask`], each another one.
@@ -201,11 +228,36 @@ impl<S> Call<S> {
         let asked: Vec<_> = wires.iter().map(|(key, wire)| self.ask_raw(key, wire)).collect();
         let answers = join_all(asked).await;
         drop(wires);
-        questions.read(answers)
+        questions.read(answers).map_err(|error| self.malformed(error))
+    }
+
+    /// An answer that cannot be read is a mistake in the parameters of a modern request.
+    fn malformed(&self, error: AskError) -> AskError {
+        if self.raw.round().is_none() || !matches!(error.kind, AskErrorKind::Malformed(_)) {
+            return error;
+        }
+        let told = ErrorObject::new(code::INVALID_PARAMS, format!("Invalid params: inputResponses: {error}"));
+        error.told_as(told)
     }
 
     async fn ask_raw(&self, key: &str, wire: &WireQuestion) -> Result<Raw, AskError> {
         let peer = self.raw.peer();
+        if let Some(round) = self.raw.round() {
+            if let Some(answer) = round.answer(key) {
+                return Ok(answer);
+            }
+            if let Some(missing) = round.missing(wire.method, Some(&wire.params)) {
+                let held = peer.initialize_params().member("capabilities");
+                let path = ask::missing(held.as_ref(), wire.needs).unwrap_or_else(|| wire.needs.join("."));
+                let error = AskError::new(key, AskErrorKind::Unsupported(path));
+                return Err(error.told_as(missing_capability(&missing)));
+            }
+            let params = Some(wire.params.clone());
+            let question = InputRequest { key: key.into(), method: wire.method.into(), params };
+            round.ask(question).map_err(|error| AskError::new(key, AskErrorKind::Failed(error)))?;
+            // The round ends here, and with it this run of the handler.
+            return std::future::pending().await;
+        }
         // Without a session the layer below says so itself; there are no capabilities to look at.
         if !peer.session_id().is_empty() {
             let capabilities = peer.initialize_params().member("capabilities");
@@ -215,6 +267,58 @@ impl<S> Call<S> {
         }
         let reply = self.raw.ask(wire.method, Some(wire.params.clone())).await;
         reply.into_result().map_err(|error| AskError::new(key, AskErrorKind::Failed(error)))
+    }
+
+    /// Does something once in a call whose questions make its handler run again, and keeps what came of it for the next runs.
+    ///
+    /// A client of the revision `2026-07-28` answers questions ([`Call::ask`]) by sending the request again: the handler then runs from
+    /// its beginning, and what stands before a question runs again too. What is done in here does not: its value travels with the client,
+    /// sealed, so that nobody can read or change it. For a legacy client, whose answer the handler waits for, `work` is simply run. Each
+    /// `key` is for one thing in a handler. The answers and the values of one call have to fit into 256 KiB.
+    ///
+    /// A value is kept from the next question on. A client that sends its request anew, or loses an answer and repeats it, starts anew.
+    ///
+    /// ```
+    /// # use bowline::{Call, Elicit, Error};
+    /// # async fn reserve() -> Result<String, Error> { Ok("r1".into()) }
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Confirm { sure: bool }
+    /// # async fn handler(ctx: Call) -> Result<(), Error> {
+    /// let reservation: String = ctx.state("reservation", || reserve()).await?;
+    /// let answer = ctx.ask("confirm", Elicit::form::<Confirm>(format!("Keep {reservation}?"))).await?;
+    /// # let _ = answer; Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// What `work` failed with; nothing is kept then. -32603 where a value cannot be written as JSON, or read again.
+    pub async fn state<T, E, F>(&self, key: &str, work: impl FnOnce() -> F) -> Result<T, Error>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Into<Error>,
+        F: Future<Output = Result<T, E>>,
+    {
+        let Some(round) = self.raw.round() else { return work().await.map_err(Into::into) };
+        let unusable = |error: serde_json::Error| {
+            Error::protocol(code::INTERNAL_ERROR, format!("what was kept as {key:?}: {error}"))
+        };
+        if let Some(kept) = round.kept(key) {
+            return kept.to().map_err(unusable);
+        }
+        let value = work().await.map_err(Into::into)?;
+        round.keep(key, &Raw::from_value(&value).map_err(unusable)?);
+        Ok(value)
+    }
+
+    /// Makes sure that the client's answers are acted on once. Call it when all answers are there, right before what must not happen
+    /// twice: a client of the revision `2026-07-28` whose answers were used already is refused from then on, on every backend that shares
+    /// the store. One that lost the result and repeats its request is refused too. Legacy clients answer once in any case.
+    ///
+    /// # Errors
+    /// -32602 where the answers were used before; -32603 where the store cannot be asked.
+    pub async fn spend_answers(&self) -> Result<(), Error> {
+        match self.raw.round() {
+            Some(round) => round.spend().await.map_err(Error::from_object),
+            None => Ok(()),
+        }
     }
 
     // --- the call's own life ---

@@ -10,7 +10,7 @@ use crate::{
     server::Inner,
 };
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply, code};
-use bowline_server::{BoxFuture, Hello, NoSession, Peer, RawHandler};
+use bowline_server::{BoxFuture, Hello, NoSession, Peer, RawHandler, rerun};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{borrow::Cow, future::ready, sync::Arc};
@@ -55,12 +55,34 @@ impl<S: Send + Sync + 'static> RawHandler for Dispatch<S> {
     fn call(&self, call: bowline_server::Call) -> BoxFuture<'static, Reply> {
         let catalog = self.0.catalog.read().clone();
         match self.answer(&catalog, &call) {
-            Ok(work) => work,
+            // A modern client answers questions by running the handler again.
+            Ok(work) => rerun(call, work),
             Err(reply) => Box::pin(ready(reply)),
         }
     }
 
+    fn serves_modern(&self) -> bool {
+        true
+    }
+
+    fn discover(&self, _: Peer) -> BoxFuture<'static, Result<Raw, ErrorObject>> {
+        let result = self.0.initialize();
+        Box::pin(ready(result.map_err(|error| ErrorObject::internal("failed", error.to_string()))))
+    }
+
+    fn server_info(&self) -> Option<Raw> {
+        self.0.server_info.clone()
+    }
+
+    fn listening(&self, peer: &Peer) {
+        self.note(peer);
+    }
+
     fn notified(&self, _: &Peer, _: Notification) {}
+
+    fn adopt(&self, peer: &Peer) {
+        self.note(peer);
+    }
 
     fn ended(&self, peer: &Peer) {
         self.0.peers.lock().remove(peer.session_id());
@@ -106,8 +128,6 @@ impl<S: Send + Sync + 'static> Dispatch<S> {
                 if !catalog.has_resource(&uri) {
                     return Err(resource_not_found(&uri).into());
                 }
-                // A session that another backend began is met here for the first time, perhaps.
-                self.note(&call.peer());
                 Err(empty())
             }
             "resources/unsubscribe" if self.0.info.subscriptions => {

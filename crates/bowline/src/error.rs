@@ -1,6 +1,6 @@
 //! What goes wrong in a handler, and who is told.
 
-use crate::ask::Elicit;
+use crate::ask::{AskError, Elicit};
 use bowline_proto::jsonrpc::{ErrorObject, code};
 use serde::Serialize;
 use std::fmt;
@@ -45,8 +45,8 @@ impl Error {
         Self(Kind::Protocol(resource_not_found(uri)))
     }
 
-    /// Something has to be done at these URLs first, such as a login (-32042, from `2025-11-25` on). The client calls again
-    /// when it is done.
+    /// Something has to be done at these URLs first, such as a login (-32042 in `2025-11-25`; a client of `2026-07-28` is asked to visit
+    /// them). The client calls again when it is done.
     pub fn url_elicitation_required(
         message: impl Into<String>,
         urls: impl IntoIterator<Item = Elicit>,
@@ -60,6 +60,10 @@ impl Error {
     #[must_use]
     pub fn with_data<T: Serialize + ?Sized>(self, data: &T) -> Self {
         Self(Kind::Protocol(self.into_object().with_data(data)))
+    }
+
+    pub(crate) const fn from_object(error: ErrorObject) -> Self {
+        Self(Kind::Protocol(error))
     }
 
     /// Whether it is a protocol error.
@@ -119,6 +123,11 @@ impl fmt::Display for Error {
 /// Like `anyhow`'s, this error is no [`std::error::Error`] itself, so that `?` can make it of every one that is.
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Error {
     fn from(error: E) -> Self {
+        // What a modern client has to be told in one certain way is told so, however far the error has travelled.
+        let any: &(dyn std::error::Error + 'static) = &error;
+        if let Some(protocol) = any.downcast_ref::<AskError>().and_then(AskError::for_client) {
+            return Self(Kind::Protocol(protocol));
+        }
         // The causes are what tells a model, or a person, what to do about it.
         let mut text = error.to_string();
         let mut cause = error.source();

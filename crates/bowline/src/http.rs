@@ -44,6 +44,13 @@ impl Http {
         self
     }
 
+    /// Where everything is kept, together with other processes that serve the same: each of them serves any request of any session,
+    /// and sessions outlive this one.
+    pub fn shared_store(mut self, store: Arc<dyn Store>) -> Self {
+        self.builder = self.builder.shared_store(store);
+        self
+    }
+
     /// Bounds and habits.
     pub fn options(mut self, options: Options) -> Self {
         self.builder = self.builder.options(options);

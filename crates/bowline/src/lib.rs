@@ -15,6 +15,7 @@ mod http;
 mod icon;
 mod level;
 mod mistake;
+mod modern_line;
 mod pipe;
 mod prompt;
 mod reply;
@@ -53,6 +54,10 @@ pub use tool::{IntoToolResult, Json, NoInput, Tool, ToolResult};
 pub use bowline_proto::{
     http::{AllowedHosts, AllowedOrigins, SessionMode, StaleSession},
     jsonrpc::{ErrorObject, Notification, Raw, RequestId, code},
+    modern::{
+        cache::{CacheHint, CachePolicy, CacheScope},
+        trace::TraceContext,
+    },
     revision::Revision,
 };
 pub use bowline_server::{
@@ -63,3 +68,7 @@ pub use bowline_store::{MemoryStore, Store};
 
 /// The crate that derives the schema of a handler's input and output, in the version that this one understands.
 pub use schemars;
+
+/// The client: connects to servers, and always comes back. With the feature `client`.
+#[cfg(feature = "client")]
+pub use bowline_client as client;

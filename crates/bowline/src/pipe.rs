@@ -3,6 +3,7 @@
 //!
 //! Messages take the road that HTTP requests take, without sockets: one road for every transport.
 
+use crate::modern_line::{ModernLine, ModernLines};
 use bowline_proto::{
     http::SessionMode,
     jsonrpc::{Message, Raw, parse_message},
@@ -11,7 +12,7 @@ use bowline_proto::{
 use bowline_server::{Body, Endpoint, Options, RawHandler};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use parking_lot::Mutex;
 use std::{fmt, sync::Arc, time::Duration};
@@ -86,6 +87,7 @@ struct Wire {
     greeting: Mutex<Greeting>,
     /// Reads the standalone stream.
     standalone: Mutex<Option<AbortHandle>>,
+    modern: ModernLines,
     event_limit: usize,
 }
 
@@ -103,8 +105,14 @@ impl Pipe {
         let event_limit = bounds.max_event_bytes;
         let endpoint = Endpoint::builder(handler).options(bounds).session_mode(options.session_mode).build();
         let (out, messages) = mpsc::channel(WAITING);
-        let wire =
-            Wire { endpoint, out, greeting: Mutex::default(), standalone: Mutex::default(), event_limit };
+        let wire = Wire {
+            endpoint,
+            out,
+            greeting: Mutex::default(),
+            standalone: Mutex::default(),
+            modern: ModernLines::default(),
+            event_limit,
+        };
         let sender = PipeSender { wire: Arc::new(wire), running: JoinSet::new() };
         Self { sender, receiver: PipeReceiver(messages) }
     }
@@ -132,8 +140,14 @@ impl PipeSender {
     /// been answered, one is answered before the next is taken.
     pub async fn send(&mut self, message: Bytes) {
         while self.running.try_join_next().is_some() {}
+        if let Some(modern) = ModernLine::of(&message) {
+            return self.send_modern(message, modern);
+        }
+        if ModernLine::cancelled(&message).is_some_and(|id| self.wire.modern.cancel(&id)) {
+            return;
+        }
         let greeted = self.wire.greeting.lock().answered;
-        let mut work = Box::pin(self.wire.clone().deliver(message));
+        let mut work = Box::pin(self.wire.clone().deliver(message, None));
         if !greeted {
             work.await;
             return;
@@ -144,8 +158,18 @@ impl PipeSender {
         }
     }
 
+    /// A request that stands alone: it waits for no handshake and starts none.
+    fn send_modern(&mut self, message: Bytes, modern: ModernLine) {
+        let ModernLine { id, listens, headers } = modern;
+        let mut work = Box::pin(self.wire.clone().deliver(message, Some(headers)));
+        if (&mut work).now_or_never().is_none() {
+            self.wire.modern.add(id, listens, self.running.spawn(work));
+        }
+    }
+
     /// The client has gone: waits for the calls that run, for `grace` at most, and then ends the session and with it what still runs.
     pub async fn finish(mut self, grace: Duration) {
+        self.wire.modern.stop_listening();
         let all = async { while self.running.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(grace, all).await;
         let wire = &self.wire;
@@ -162,11 +186,18 @@ impl PipeSender {
 
 impl Wire {
     /// One message of the client, and everything that it is answered with.
-    async fn deliver(self: Arc<Self>, message: Bytes) {
-        let response = self.endpoint.handle(self.request(Method::POST, None, message.clone())).await;
+    async fn deliver(self: Arc<Self>, message: Bytes, modern: Option<HeaderMap>) {
+        let mut request = self.request(Method::POST, None, message.clone());
+        let is_modern = modern.is_some();
+        if let Some(headers) = modern {
+            request.headers_mut().remove("mcp-session-id");
+            request.headers_mut().remove("mcp-protocol-version");
+            request.headers_mut().extend(headers);
+        }
+        let response = self.endpoint.handle(request).await;
         let (status, session) = (response.status(), response.headers().get("mcp-session-id").cloned());
         if is_stream(&response) {
-            self.greeting.lock().answered = true;
+            self.greeting.lock().answered |= !is_modern;
             return self.stream(response).await;
         }
         let body =
@@ -174,7 +205,9 @@ impl Wire {
         if body.is_empty() {
             return;
         }
-        if status == StatusCode::OK {
+        if is_modern {
+            // It says nothing of a handshake.
+        } else if status == StatusCode::OK {
             self.greet(session, &body);
         } else if matches!(parse_message(message), Ok(Message::Notification(_) | Message::Response(_))) {
             // Nobody waits for an answer to these.

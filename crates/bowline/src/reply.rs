@@ -55,6 +55,11 @@ pub(crate) fn bad_params(what: &str, why: &str) -> Reply {
     ErrorObject::new(code::INVALID_PARAMS, format!("Invalid params: {what}: {why}")).into()
 }
 
+/// A header of a modern request that does not say what its body says (-32020).
+pub(crate) fn header_mismatch(why: &str) -> Reply {
+    ErrorObject::new(code::HEADER_MISMATCH, format!("Header mismatch: {why}")).into()
+}
+
 /// What was read, with the URI and the media type where the handler left them out.
 pub(crate) fn resource(
     contents: Result<Vec<ResourceContents>, Error>,

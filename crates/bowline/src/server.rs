@@ -57,6 +57,8 @@ impl Info {
 
 pub(crate) struct Inner<S> {
     pub(crate) info: Info,
+    /// [`Inner::info`] as results to modern clients carry it.
+    pub(crate) server_info: Option<Raw>,
     pub(crate) shared: Arc<S>,
     /// Swapped whole when something changes; a call keeps the one that it began with.
     pub(crate) catalog: RwLock<Arc<Catalog<S>>>,

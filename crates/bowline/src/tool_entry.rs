@@ -8,7 +8,7 @@ use crate::{
     schema::{Check, Schema},
     tool::{Hints, IntoToolResult, ListedTool, Tool},
 };
-use bowline_proto::jsonrpc::Raw;
+use bowline_proto::{jsonrpc::Raw, modern::params};
 use bowline_server::BoxFuture;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -32,6 +32,8 @@ where
     let input = input.into_object_schema().map_err(|why| mistake("input", why))?;
     let output = tool.output.or_else(<Fut::Output as IntoToolResult>::output_schema);
     let output = output.map(Schema::into_object_schema).transpose().map_err(|why| mistake("output", why))?;
+    // Headers are for HTTP alone, but a mistake in them is one in the tool.
+    let headers = params::collect(&input.to().unwrap_or_default()).map_err(|why| mistake("input", why))?;
     let check_input = Check::new(&input).map_err(|why| mistake("input", why))?;
     let check_output = output.as_ref().map(Check::new).transpose().map_err(|why| mistake("output", why))?;
     let check_output = check_output.map(Arc::new);
@@ -50,6 +52,15 @@ where
         .map_err(|error| BuildError::Definition { name: name.clone(), why: error.to_string() })?;
     let called: Arc<str> = name.as_str().into();
     let run = move |ctx: Call<S>, arguments: &str| -> BoxFuture<'static, _> {
+        if !headers.is_empty()
+            && ctx.is_modern()
+            && let Some(parts) = ctx.parts()
+        {
+            let arguments = Raw::from_trusted(arguments.to_owned().into());
+            if let Err(why) = params::check(&headers, &parts.headers, Some(&arguments)) {
+                return Box::pin(ready(reply::header_mismatch(&why)));
+            }
+        }
         let read = match check_input.fault(arguments) {
             Some(fault) => Err(fault),
             None => serde_json::from_str::<In>(arguments).map_err(|error| error.to_string()),

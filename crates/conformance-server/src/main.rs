@@ -5,6 +5,7 @@ mod asking;
 mod content;
 mod prompts;
 mod resources;
+mod rounds;
 mod working;
 
 use bowline::{BuildError, Server};
@@ -35,7 +36,7 @@ fn server() -> Result<Server, BuildError> {
             "Every tool, resource and prompt here is asked for by a scenario of the conformance suite.",
         )
         .subscriptions();
-    for add in [content::add, working::add, asking::add, resources::add, prompts::add] {
+    for add in [content::add, working::add, asking::add, resources::add, prompts::add, rounds::add] {
         builder = add(builder);
     }
     builder.build()

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply};
 use bowline_server::{BoxFuture, Call, Figure, Hello, NoSession, Peer, RawHandler};
 use parking_lot::Mutex;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
 use crate::child::Guard;
@@ -98,6 +99,7 @@ impl Gateway {
             started: counters.started.get(),
             crashes: counters.crashes.get(),
             restarted: counters.restarted.get(),
+            taken_up: counters.taken_up.get(),
             refused: counters.refused.get(),
             noise: counters.noise.get(),
             too_long: counters.too_long.get(),
@@ -140,14 +142,7 @@ impl Gateway {
             )
             .into());
         }
-        let Ok(room) = self.common.places.clone().try_acquire_owned() else {
-            self.common.counters.refused.up();
-            let text = format!(
-                "{} server processes run already, the most that may; try again later",
-                self.common.options.max_children
-            );
-            return Err(NoSession::Busy(ErrorObject::internal("too_many_children", text), TRY_AGAIN));
-        };
+        let room = self.room().map_err(|error| NoSession::Busy(error, TRY_AGAIN))?;
         let key = peer.session_id().to_owned();
         let session = Session::start(&self.common, peer, &params, revision, room);
         sessions.lock().insert(key, session.clone());
@@ -156,6 +151,43 @@ impl Gateway {
             session.end();
         }
         Ok(session)
+    }
+
+    /// The process of a session, which is started where there is none: another backend began the session, or this program before it was
+    /// started again, or there was no room so far.
+    fn session_or_take_up(
+        &self,
+        sessions: &Mutex<HashMap<String, Arc<Session>>>,
+        peer: &Peer,
+    ) -> Result<Arc<Session>, ErrorObject> {
+        // Held to the end, so that one session gets one process.
+        let mut held = sessions.lock();
+        if let Some(session) = held.get(peer.session_id()) {
+            return Ok(session.clone());
+        }
+        if self.common.closing.load(Ordering::Acquire) {
+            return Err(self.common.unavailable("is being stopped"));
+        }
+        let room = self.room()?;
+        let session = Session::take_up(&self.common, peer.clone(), room);
+        held.insert(peer.session_id().to_owned(), session.clone());
+        drop(held);
+        if self.common.closing.load(Ordering::Acquire) {
+            session.end();
+        }
+        Ok(session)
+    }
+
+    /// A place for one more process.
+    fn room(&self) -> Result<OwnedSemaphorePermit, ErrorObject> {
+        self.common.places.clone().try_acquire_owned().map_err(|_| {
+            self.common.counters.refused.up();
+            let text = format!(
+                "{} server processes run already, the most that may; try again later",
+                self.common.options.max_children
+            );
+            ErrorObject::internal("too_many_children", text)
+        })
     }
 }
 
@@ -190,12 +222,9 @@ impl RawHandler for Gateway {
 
     fn call(&self, call: Call) -> BoxFuture<'static, Reply> {
         match &self.mode {
-            Mode::PerSession(_) => match self.session(&call.peer()) {
-                Some(session) => Box::pin(async move { session.call(&call).await }),
-                None => {
-                    let error = self.common.unavailable("does not run for this session");
-                    Box::pin(std::future::ready(error.into()))
-                }
+            Mode::PerSession(sessions) => match self.session_or_take_up(sessions, &call.peer()) {
+                Ok(session) => Box::pin(async move { session.call(&call).await }),
+                Err(error) => Box::pin(std::future::ready(error.into())),
             },
             Mode::Shared(shared) => {
                 let shared = shared.clone();
@@ -212,6 +241,20 @@ impl RawHandler for Gateway {
         // To a shared process no client is anybody: nothing that one of them says of itself is true of all.
         if let Some(session) = self.session(peer) {
             session.notified(notification);
+        }
+    }
+
+    fn adopt(&self, peer: &Peer) {
+        match &self.mode {
+            Mode::PerSession(sessions) => {
+                // Where there is no room, the calls say so, and the next one tries again.
+                if let Err(error) = self.session_or_take_up(sessions, peer) {
+                    let session = peer.log_name();
+                    tracing::warn!(target: "bowline::gateway", %session, "a session cannot be taken up now: {}", error.message);
+                }
+            }
+            Mode::Shared(shared) => shared.take_up(peer),
+            Mode::Pool(_) => {}
         }
     }
 

@@ -48,6 +48,19 @@ impl Pages {
         Some(())
     }
 
+    /// A text that is the same for a list of the same entries, in whatever order, for backends of one build; a list that is not known to
+    /// its end has one that is no list's.
+    pub(crate) fn digest(&self) -> String {
+        if self.too_many || self.next.is_some() {
+            return "unknown".to_owned();
+        }
+        let mut entries = self.entries.clone();
+        entries.sort_unstable();
+        let mut hasher = DefaultHasher::new();
+        entries.hash(&mut hasher);
+        format!("{}:{:016x}", entries.len(), hasher.finish())
+    }
+
     /// The cursor of the page that is still to be read.
     pub(crate) fn next(&self) -> Option<&str> {
         self.next.as_deref()
@@ -85,10 +98,15 @@ fn hash(entry: &serde_json::Value) -> u64 {
 pub(crate) struct Seen([Option<Pages>; KINDS.len()]);
 
 impl Seen {
-    /// Takes note of an answer that goes to a client.
-    pub(crate) fn note(&mut self, method: &str, params: Option<&Raw>, reply: &Reply) {
-        let Some(at) = KINDS.iter().position(|kind| kind.method == method) else { return };
-        let Reply::Result(result) = reply else { return };
+    /// Takes note of an answer that goes to a client. Returns the list that was read, and the digest of what is known of it then.
+    pub(crate) fn note(
+        &mut self,
+        method: &str,
+        params: Option<&Raw>,
+        reply: &Reply,
+    ) -> Option<(&'static ListKind, String)> {
+        let at = KINDS.iter().position(|kind| kind.method == method)?;
+        let Reply::Result(result) = reply else { return None };
         let cursor = params.and_then(|params| params.member("cursor")).and_then(|cursor| cursor.string());
         let mut pages = match (cursor, self.0[at].take()) {
             (None, _) => Pages::default(),
@@ -96,12 +114,13 @@ impl Seen {
             // A page out of turn: what came before it stays what was seen.
             (Some(_), pages) => {
                 self.0[at] = pages;
-                return;
+                return None;
             }
         };
-        if pages.add(&KINDS[at], result).is_some() {
-            self.0[at] = Some(pages);
-        }
+        pages.add(&KINDS[at], result)?;
+        let digest = pages.digest();
+        self.0[at] = Some(pages);
+        Some((&KINDS[at], digest))
     }
 
     /// What was seen, list by list.
@@ -146,6 +165,15 @@ mod tests {
         assert!(seen.differs_from(&read(&[page(&["a", "b", "c"], None)])));
         let members = Raw::parse(r#"{"tools":[{"x":1, "name":"b"},{"name":"a","x":1}]}"#).unwrap();
         assert!(!seen.differs_from(&read(&[members])));
+    }
+
+    #[test]
+    fn digests_are_equal_where_the_entries_are() {
+        let whole = read(&[page(&["a", "b"], None)]).digest();
+        assert_eq!(whole, read(&[page(&["b"], Some("2")), page(&["a"], None)]).digest());
+        assert_ne!(whole, read(&[page(&["a"], None)]).digest());
+        let half = read(&[page(&["a", "b"], Some("2"))]).digest();
+        assert!(half == "unknown" && whole != half);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A session with a process of its own: everything passes, ids are exchanged, nothing else is touched.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply, Request};
 use bowline_proto::projection::project_request;
@@ -31,15 +31,32 @@ impl Session {
         revision: Revision,
         room: OwnedSemaphorePermit,
     ) -> Arc<Self> {
+        Self::begin(common, peer, params, revision, |session| Keeper::new(common, session, Some(room)))
+    }
+
+    /// A session that another backend began, or this program before it was started again: its process is started, told what the client
+    /// said in the beginning, and brought to where the client is.
+    pub(crate) fn take_up(common: &Arc<Common>, peer: Peer, room: OwnedSemaphorePermit) -> Arc<Self> {
+        let (params, revision) = (peer.initialize_params().clone(), peer.revision());
+        Self::begin(common, peer, &params, revision, |session| Keeper::taking_up(common, session, Some(room)))
+    }
+
+    fn begin(
+        common: &Arc<Common>,
+        peer: Peer,
+        params: &Raw,
+        revision: Revision,
+        keeper: impl FnOnce(Weak<Self>) -> Arc<Keeper>,
+    ) -> Arc<Self> {
         let version = Raw::from_trusted(format!("\"{revision}\"").into());
         let hello = params.with_member("protocolVersion", &version).unwrap_or_else(Raw::empty_object);
         let fitted = project_request(revision, "initialize", Some(hello.clone())).ok().flatten();
         let hello = fitted.unwrap_or(hello);
-        let session = Arc::new_cyclic(|session: &std::sync::Weak<Self>| Self {
+        let session = Arc::new_cyclic(|session: &Weak<Self>| Self {
             common: common.clone(),
             peer,
             hello,
-            keeper: Keeper::new(common, session.clone(), Some(room)),
+            keeper: keeper(session.clone()),
         });
         session.keeper.run();
         session
@@ -151,6 +168,14 @@ impl Audience for Session {
 
     fn tell(&self, notification: &Notification) {
         self.peer.notify(notification);
+    }
+
+    fn note_seen(&self, method: &'static str, digest: String) {
+        self.peer.set_note(&format!("seen {method}"), Some(digest));
+    }
+
+    fn seen(&self, method: &'static str) -> Option<String> {
+        self.peer.note(&format!("seen {method}"))
     }
 }
 

@@ -81,6 +81,41 @@ impl Shared {
         Ok(without_logging(&hello.result))
     }
 
+    /// Takes up a session that another backend began. The process is subscribed to what its client is; the client is told to look at
+    /// the lists again, since nobody knows whether it saw those of this process.
+    pub(crate) fn take_up(self: &Arc<Self>, peer: &Peer) {
+        self.start();
+        let new: Vec<String> = {
+            let mut clients = self.clients.lock();
+            clients.peers.insert(peer.session_id().to_owned(), peer.clone());
+            let uris = peer.subscriptions().into_iter().take(MAX_SUBSCRIPTIONS);
+            uris.filter(|uri| {
+                let subscribers = clients.subscribers.entry(uri.clone()).or_default();
+                subscribers.insert(peer.session_id().to_owned()) && subscribers.len() == 1
+            })
+            .collect()
+        };
+        let (shared, peer) = (self.clone(), peer.clone());
+        tokio::spawn(async move {
+            let Ok(hello) = shared.keeper.hello().await else { return };
+            hello.upstream.initialized(None);
+            let patience = shared.common.options.init_timeout;
+            for uri in new {
+                let params = Raw::from_value(&serde_json::json!({ "uri": uri })).ok();
+                if let Err(error) = hello.upstream.ask("resources/subscribe", params, patience).await {
+                    tracing::warn!(target: "bowline::gateway", child = %shared.common.name, "a subscription could not be taken up: {}", error.message);
+                }
+            }
+            let capabilities = hello.result.member("capabilities");
+            for list in ["tools", "prompts", "resources"] {
+                let announced = capabilities.as_ref().and_then(|all| all.member(list)?.member("listChanged"));
+                if announced.is_some_and(|announced| announced.as_str() == "true") {
+                    peer.notify(&Notification::new(format!("notifications/{list}/list_changed"), None));
+                }
+            }
+        });
+    }
+
     /// A session ended: nobody else notices.
     pub(crate) fn ended(&self, peer: &Peer) {
         let unused: Vec<String> = {

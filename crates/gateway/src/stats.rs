@@ -18,6 +18,8 @@ pub struct GatewayStats {
     pub crashes: u64,
     /// Processes started in the place of one that ended.
     pub restarted: u64,
+    /// Processes started for sessions that another backend served, or this program before it was started again.
+    pub taken_up: u64,
     /// Sessions refused because there were too many processes.
     pub refused: u64,
     /// Lines of stdout that were no JSON-RPC message.
@@ -42,6 +44,11 @@ impl GatewayStats {
                 "children_restarted",
                 "Server processes that came up in the place of one that ended.",
                 self.restarted,
+            ),
+            Figure::counter(
+                "children_taken_up",
+                "Server processes that came up for a session that another backend served before.",
+                self.taken_up,
             ),
             Figure::counter(
                 "children_died",
@@ -83,6 +90,7 @@ pub(crate) struct Counters {
     pub(crate) started: Counter,
     pub(crate) crashes: Counter,
     pub(crate) restarted: Counter,
+    pub(crate) taken_up: Counter,
     pub(crate) refused: Counter,
     pub(crate) noise: Counter,
     pub(crate) too_long: Counter,

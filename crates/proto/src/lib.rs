@@ -8,6 +8,7 @@
 //! - [`projection`]: messages made fit for a peer of an older revision
 //! - [`http`]: from method, headers and body to what has to be done
 //! - [`legacy`]: the two halves of a stream (a writer, and a reader for each connection), and how long clients wait
+//! - [`modern`]: the revision without sessions: metadata, headers, round trips, listening
 //! - [`sse`]: server-sent events, written and read
 //! - [`cursor`]: event ids and the ids of our own requests
 //! - [`client`]: what a client does when a stream ends before its response
@@ -18,6 +19,7 @@ pub mod cursor;
 pub mod http;
 pub mod jsonrpc;
 pub mod legacy;
+pub mod modern;
 pub mod projection;
 pub mod revision;
 pub mod sse;

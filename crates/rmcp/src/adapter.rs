@@ -85,7 +85,10 @@ where
                 biased;
                 // Nobody reads this answer.
                 _ = call.cancelled() => ErrorObject::internal("cancelled", "the request was cancelled").into(),
-                reply = link.request(Some(&call), call.method(), call.params().cloned()) => reply,
+                reply = async {
+                    link.ready().await;
+                    link.request(Some(&call), call.method(), call.params().cloned()).await
+                } => reply,
             }
         })
     }
@@ -93,8 +96,14 @@ where
     fn notified(&self, peer: &Peer, notification: Notification) {
         // Without a session there is nobody who could be told.
         if let Some(link) = self.link(peer) {
-            link.notify(&notification);
+            link.notified(notification);
         }
+    }
+
+    fn adopt(&self, peer: &Peer) {
+        let params = words::hello(peer.initialize_params(), peer.revision());
+        let link = Link::start_again((self.factory)(), peer.clone(), self.options.clone(), params);
+        self.links.lock().insert(peer.session_id().to_owned(), link);
     }
 
     fn ended(&self, peer: &Peer) {

@@ -55,12 +55,25 @@ pub(crate) struct Link {
     messages: mpsc::Sender<ClientJsonRpcMessage>,
     ids: AtomicU64,
     end: watch::Sender<bool>,
+    /// Whether the client had its handshake elsewhere.
+    again: bool,
+    /// Whether it is over here too.
+    ready: watch::Sender<bool>,
 }
 
 impl Link {
     /// Starts a service that waits for `initialize`.
     pub(crate) fn start<S: Service<RoleServer>>(service: S, peer: Peer, options: Options) -> Arc<Self> {
-        let (link, pipe) = Self::new(peer, options);
+        Self::shaking_hands(service, peer, options, false)
+    }
+
+    fn shaking_hands<S: Service<RoleServer>>(
+        service: S,
+        peer: Peer,
+        options: Options,
+        again: bool,
+    ) -> Arc<Self> {
+        let (link, pipe) = Self::new(peer, options, again);
         let guarded = Guarded::new(service, link.clone());
         tokio::spawn(link.clone().run(async move {
             match serve_server(guarded, pipe).await {
@@ -75,6 +88,74 @@ impl Link {
         link
     }
 
+    /// Starts a service for a client that introduced itself elsewhere, with `params`: it is told what the other service was told, and the
+    /// client notices nothing. Requests wait until that is done.
+    pub(crate) fn start_again<S: Service<RoleServer>>(
+        service: S,
+        peer: Peer,
+        options: Options,
+        params: Raw,
+    ) -> Arc<Self> {
+        let link = Self::shaking_hands(service, peer, options, true);
+        let again = link.clone();
+        tokio::spawn(async move {
+            if let Err(error) = again.request(None, "initialize", Some(params)).await.into_result() {
+                let session = again.peer.log_name();
+                tracing::warn!(%session, error = %error.message, "a handler refused a session that it, or another, took before");
+            }
+            again.notify(&Notification::new("notifications/initialized", None));
+            for (method, params) in again.settings() {
+                if let Err(error) =
+                    again.request(None, method, Raw::from_value(&params).ok()).await.into_result()
+                {
+                    let session = again.peer.log_name();
+                    tracing::warn!(%session, method, error = %error.message, "a session could not be brought to where it was");
+                }
+            }
+            again.ready.send_replace(true);
+        });
+        link
+    }
+
+    /// What the client set elsewhere.
+    fn settings(&self) -> Vec<(&'static str, serde_json::Value)> {
+        let level =
+            self.peer.log_level().map(|level| ("logging/setLevel", serde_json::json!({ "level": level })));
+        let uris = self.peer.subscriptions().into_iter();
+        level
+            .into_iter()
+            .chain(uris.map(|uri| ("resources/subscribe", serde_json::json!({ "uri": uri }))))
+            .collect()
+    }
+
+    /// Passes a notification of the client on once the service can take it. One that was started again says `initialized` itself.
+    pub(crate) fn notified(self: &Arc<Self>, notification: Notification) {
+        if self.again && &*notification.method == "notifications/initialized" {
+            return;
+        }
+        if *self.ready.borrow() {
+            return self.notify(&notification);
+        }
+        let link = self.clone();
+        tokio::spawn(async move {
+            link.ready().await;
+            link.notify(&notification);
+        });
+    }
+
+    /// Waits until the service can take requests.
+    pub(crate) async fn ready(&self) {
+        if *self.ready.borrow() {
+            return;
+        }
+        let mut ready = self.ready.subscribe();
+        tokio::select! {
+            // The sender lives in `self`.
+            _ = ready.wait_for(|ready| *ready) => {}
+            () = self.ended() => {}
+        }
+    }
+
     /// Starts a service for a client that says nothing of itself, ready for a request.
     pub(crate) fn start_ready<S: Service<RoleServer>>(
         service: S,
@@ -82,13 +163,13 @@ impl Link {
         options: Options,
         client: Option<InitializeRequestParams>,
     ) -> Arc<Self> {
-        let (link, pipe) = Self::new(peer, options);
+        let (link, pipe) = Self::new(peer, options, false);
         let guarded = Guarded::new(service, link.clone());
         tokio::spawn(link.clone().run(async move { Some(serve_directly(guarded, pipe, client)) }));
         link
     }
 
-    fn new(peer: Peer, options: Options) -> (Arc<Self>, Pipe) {
+    fn new(peer: Peer, options: Options, again: bool) -> (Arc<Self>, Pipe) {
         let (messages, receiver) = mpsc::channel(options.queue.max(1));
         let link = Arc::new(Self {
             peer,
@@ -98,6 +179,8 @@ impl Link {
             messages,
             ids: AtomicU64::new(1),
             end: watch::Sender::new(false),
+            again,
+            ready: watch::Sender::new(!again),
         });
         let pipe = Pipe { link: link.clone(), messages: receiver };
         (link, pipe)

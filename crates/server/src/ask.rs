@@ -1,6 +1,6 @@
 //! Our own requests to a client: sampling, elicitation, roots.
 
-use crate::{Call, call::CallState, core::Core, session::Session};
+use crate::{Call, call::CallState, core::Core, mailbox, modern, random, session::Session};
 use bowline_proto::{
     cursor::StreamId,
     jsonrpc::{ErrorObject, Notification, Raw, Reply, Request, RequestId},
@@ -25,9 +25,14 @@ enum On {
 
 impl Ask {
     pub(crate) fn on_call(call: &Call, method: &str, params: Option<Raw>) -> Self {
-        // The id names the call's stream, so that any backend can route the answer.
-        let stream = call.0.exchange.stream_id();
-        Self::new(&call.0.core, &call.0.session, stream, On::Call(call.0.clone()), method, params)
+        if call.0.modern.is_some() {
+            let (asking, method) = (call.0.clone(), method.to_owned());
+            let id = RequestId::String(method.as_str().into());
+            return Self { id, answer: Box::pin(modern::ask(asking, method, params)) };
+        }
+        // The id names the call's mailbox, so that any backend can route the answer.
+        let mailbox = call.0.mailbox();
+        Self::new(&call.0.core, &call.0.session, mailbox, On::Call(call.0.clone()), method, params)
     }
 
     pub(crate) fn on_standalone(
@@ -36,19 +41,18 @@ impl Ask {
         method: &str,
         params: Option<Raw>,
     ) -> Self {
-        // The stream itself is made when there is something to put into it.
-        Self::new(core, session, session.standalone_id, On::Standalone, method, params)
+        Self::new(core, session, random::stream_id(), On::Standalone, method, params)
     }
 
     fn new(
         core: &Arc<Core>,
         session: &Arc<Session>,
-        stream: StreamId,
+        mailbox: StreamId,
         on: On,
         method: &str,
         params: Option<Raw>,
     ) -> Self {
-        let (id, receiver) = session.open_ask(core, stream);
+        let (id, receiver) = session.open_ask(core, mailbox);
         let waiting = Waiting { session: session.clone(), id: id.clone() };
         let id = RequestId::String(id);
         let request = project_request(session.revision, method, params).map(|params| Request {
@@ -59,7 +63,7 @@ impl Ask {
         let core = core.clone();
         let answer = Box::pin(async move {
             let reply = match request {
-                Ok(request) => ask(&core, &waiting.session, on, request, receiver).await,
+                Ok(request) => ask(&core, &waiting.session, on, mailbox, request, receiver).await,
                 Err(unsupported) => unsupported.to_error().into(),
             };
             drop(waiting);
@@ -68,7 +72,7 @@ impl Ask {
         Self { id, answer }
     }
 
-    /// The id under which the client sees the question.
+    /// The id under which a legacy client sees the question. A modern one sees none; then it is the method.
     #[must_use]
     pub fn id(&self) -> &RequestId {
         &self.id
@@ -93,13 +97,21 @@ async fn ask(
     core: &Arc<Core>,
     session: &Arc<Session>,
     on: On,
+    mailbox: StreamId,
     request: Request,
     receiver: oneshot::Receiver<Reply>,
 ) -> Reply {
     if session.stateless {
         return ErrorObject::internal(
             "stateless",
-            format!("{} needs a session: the server runs in the session mode \"stateless\"", request.method),
+            if session.revision.is_modern() {
+                format!("{} needs a call: a modern client can be asked nothing else", request.method)
+            } else {
+                format!(
+                    "{} needs a session: the server runs in the session mode \"stateless\"",
+                    request.method
+                )
+            },
         )
         .into();
     }
@@ -142,7 +154,15 @@ async fn ask(
             On::Standalone => std::future::pending().await,
         }
     };
+    // The mailbox of a call is read by whoever runs it.
+    let letters = async {
+        match &on {
+            On::Call(_) => std::future::pending().await,
+            On::Standalone => mailbox::serve_question(core, session, mailbox).await,
+        }
+    };
     tokio::select! {
+        () = letters => ended(),
         reply = receiver => reply.unwrap_or_else(|_| ended()),
         () = timed_out => {
             core.metrics.asks_timed_out.up();

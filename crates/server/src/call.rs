@@ -1,17 +1,19 @@
 //! One request being worked on, as its handler sees it.
 
 use crate::{
-    Peer, ask::Ask, core::Core, exchange::Exchange, head::Head, peer::progress_key, session::Session,
-    watched::Watched,
+    Peer, Round, ask::Ask, core::Core, exchange::Exchange, head::Head, mailbox, modern::ModernCall,
+    peer::progress_key, session::Session, watched::Watched,
 };
 use bowline_proto::{
-    jsonrpc::{Notification, Raw, Request, RequestId},
+    cursor::StreamId,
+    jsonrpc::{Notification, Raw, Reply, Request, RequestId},
     legacy::Millis,
-    projection::project_notification,
+    modern::{LogLevel, fit_notification, trace::TraceContext},
+    projection::{project_notification, project_reply},
 };
 use bowline_store::EventClass;
 use bytes::Bytes;
-use http::request::Parts;
+use http::{StatusCode, request::Parts};
 use parking_lot::Mutex;
 use std::{fmt, sync::Arc};
 
@@ -31,6 +33,10 @@ pub enum CancelReason {
     Draining,
     /// Its client went away, and this answer cannot be resumed.
     Disconnected,
+    /// This backend gave no sign of life for so long that others may have ended the call.
+    OwnerLost,
+    /// The store that keeps its answer is away.
+    StoreAway,
 }
 
 /// A call. Cheap to clone; what is said through it goes on its own stream.
@@ -45,6 +51,8 @@ pub(crate) struct CallState {
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) started: Millis,
     progress_token: Option<Raw>,
+    /// What a call of a modern client has beside; it then says everything by this.
+    pub(crate) modern: Option<Box<ModernCall>>,
     cancelled: Watched<Option<CancelReason>>,
     /// Whether the call has its answer. Held while something is said, so that nothing follows the answer.
     answered: Mutex<bool>,
@@ -68,8 +76,27 @@ impl CallState {
             started: core.now(),
             progress_token,
             cancelled: Watched::new(None),
+            modern: None,
             answered: Mutex::new(false),
         })
+    }
+
+    /// A call of a modern client.
+    pub(crate) fn modern(
+        core: &Arc<Core>,
+        session: &Arc<Session>,
+        exchange: &Arc<Exchange>,
+        parts: &Arc<Parts>,
+        request: Request,
+        progress_token: Option<Raw>,
+        modern: Box<ModernCall>,
+    ) -> Arc<Self> {
+        let mut call = Self::new(core, session, exchange, parts, request, progress_token);
+        // Nobody else has it yet.
+        if let Some(call) = Arc::get_mut(&mut call) {
+            call.modern = Some(modern);
+        }
+        call
     }
 
     /// Says something before the answer; returns whether a client may come to see it. A handler that was cancelled may still
@@ -77,7 +104,40 @@ impl CallState {
     /// stream goes on, and an answer in plain JSON must not turn into a stream afterwards).
     pub(crate) fn say(&self, payload: Bytes, class: EventClass, coalesce: Option<Bytes>) -> bool {
         let answered = self.answered.lock();
-        !*answered && self.exchange.say(payload, class, coalesce)
+        if *answered {
+            return false;
+        }
+        match &self.modern {
+            None => self.exchange.say(payload, class, coalesce),
+            Some(modern) => modern.say(payload, class, coalesce),
+        }
+    }
+
+    /// The call ended with this; `None` where nobody is to be told.
+    pub(crate) fn conclude(&self, reply: Option<Reply>) {
+        let Some(modern) = &self.modern else {
+            let reply = reply.map(|reply| project_reply(self.session.revision, self.request_method(), reply));
+            return self.answer(reply.map(|reply| reply.to_bytes(self.id())));
+        };
+        let mut answered = self.answered.lock();
+        if !std::mem::replace(&mut *answered, true) {
+            modern.conclude(&self.core, self.request_method(), reply);
+        }
+    }
+
+    /// The HTTP status of a plain answer to a modern client.
+    pub(crate) fn modern_status(&self) -> StatusCode {
+        let status = self.modern.as_ref().map_or(200, |modern| modern.status());
+        StatusCode::from_u16(status).unwrap_or(StatusCode::OK)
+    }
+
+    /// Since when nobody waits for the call, if nobody does, and for how long it runs on then.
+    pub(crate) fn unread(&self) -> (Option<Millis>, std::time::Duration) {
+        match &self.modern {
+            None => (self.exchange.unread_since(), self.core.options.abandon_after),
+            // While its client is there, that is its life; between two rounds the client has a time to come back.
+            Some(modern) => (modern.asked_since(), self.core.options.input_ttl),
+        }
     }
 
     /// Gives the answer; `None` where there is to be none. The first one counts.
@@ -86,6 +146,11 @@ impl CallState {
         if !std::mem::replace(&mut *answered, true) {
             self.exchange.answer(response.map(|response| (self.id(), response)));
         }
+    }
+
+    /// Where other backends put what the client says to the call.
+    pub(crate) fn mailbox(&self) -> StreamId {
+        mailbox::of_call(&self.session.id, self.id())
     }
 
     pub(crate) fn id(&self) -> &RequestId {
@@ -174,19 +239,45 @@ impl Call {
     pub fn notify(&self, notification: &Notification) -> bool {
         // Without a session only progress belongs to a POST: a server that sends log messages has to declare `logging`, and
         // one that announces changes has to keep who wants to know (SEMANTICS 3).
-        if self.0.session.stateless && &*notification.method == "notifications/message" {
-            return false;
-        }
-        let Some(notification) = project_notification(self.0.session.revision, notification.clone()) else {
-            return false;
+        let notification = match &self.0.modern {
+            None if self.0.session.stateless && &*notification.method == "notifications/message" => {
+                return false;
+            }
+            None => project_notification(self.0.session.revision, notification.clone()),
+            Some(modern) => fit_notification(notification.clone())
+                .filter(|notification| wants(modern.meta.log_level, notification)),
         };
+        let Some(notification) = notification else { return false };
         let key = progress_key(&notification);
         let droppable = matches!(&*notification.method, "notifications/progress" | "notifications/message");
         let class = if droppable { EventClass::Droppable } else { EventClass::Kept };
         self.0.say(notification.to_bytes(), class, key)
     }
 
+    /// What this round of the call came with, and what it leaves for the next one; `None` where the client is a legacy one, which is
+    /// asked by requests.
+    #[must_use]
+    pub fn round(&self) -> Option<&Round> {
+        self.0.modern.as_ref().map(|modern| &modern.round)
+    }
+
+    /// From which level on a modern client wants log messages of this call; `None` where it wants none. What is below is not sent.
+    /// A legacy client's level is its session's ([`Peer::log_level`]).
+    #[must_use]
+    pub fn log_level(&self) -> Option<LogLevel> {
+        self.0.modern.as_ref()?.meta.log_level
+    }
+
+    /// The trace that a modern client says the call belongs to.
+    #[must_use]
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.0.modern.as_ref().map(|modern| &modern.meta.trace).filter(|trace| !trace.is_empty())
+    }
+
     /// Asks the client something (sampling, elicitation, roots) on this call's stream.
+    ///
+    /// A modern client is asked by the end of the round: the call stays open, on this backend, until the client comes back with the
+    /// answer, for [`crate::Options::input_ttl`] at most. A handler that can run again asks by [`Round::ask`], which keeps nothing open.
     pub fn ask(&self, method: &str, params: Option<Raw>) -> Ask {
         Ask::on_call(self, method, params)
     }
@@ -194,6 +285,10 @@ impl Call {
     /// Wishes that the connection be closed while the call runs on: the client polls (SEP-1699). A client whose revision has no
     /// polling keeps its connection.
     pub fn close_connection(&self) {
+        // A modern client has nothing to come back with.
+        if self.0.modern.is_some() {
+            return;
+        }
         let answered = self.0.answered.lock();
         if !*answered && let Some(outlet) = self.0.exchange.outlet_or_open() {
             outlet.wish_close();
@@ -210,6 +305,16 @@ impl Call {
     pub fn cancel_reason(&self) -> Option<CancelReason> {
         self.0.cancel_reason()
     }
+}
+
+/// Whether a modern client wants this notification: log messages only of the level that it asked for, or more severe.
+fn wants(level: Option<LogLevel>, notification: &Notification) -> bool {
+    if &*notification.method != "notifications/message" {
+        return true;
+    }
+    let said = notification.params.as_ref().and_then(|params| params.member("level")?.string());
+    let said = said.and_then(|said| LogLevel::from_wire(&said));
+    level.is_some_and(|level| said.is_none_or(|said| said >= level))
 }
 
 impl fmt::Debug for Call {

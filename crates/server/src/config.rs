@@ -1,7 +1,7 @@
 //! What an endpoint can be told.
 
 use crate::Rate;
-use bowline_proto::legacy::RetryPolicy;
+use bowline_proto::{legacy::RetryPolicy, modern::cache::CachePolicy};
 use std::time::Duration;
 
 /// How a call that takes its time is answered (SEMANTICS 5.1).
@@ -48,10 +48,26 @@ pub struct Options {
     pub ask_timeout: Duration,
     /// How long a request of ours waits for `notifications/initialized`. Default 5 s.
     pub initialized_wait: Duration,
+    /// How long a modern client has to come back with the answers to its questions, and how long what it was given for that is good.
+    /// Default 10 min.
+    pub input_ttl: Duration,
+    /// How many calls of modern clients may stay open while their client is asked, for handlers that cannot run again. Default 1,000; the
+    /// next question fails. One principal may have `max_calls_per_session` of them.
+    pub max_held_calls: usize,
+    /// How long modern clients may keep lists, resources and what the server says of itself.
+    pub cache: CachePolicy,
     /// How long a result is kept for a client that has not read it. Default 120 s.
     pub sealed_ttl: Duration,
     /// How many sessions there may be. Default 10,000; the next `initialize` gets 503.
     pub max_sessions: usize,
+    /// How long this backend counts as alive after its last sign of life, where several backends share the store. Default 10 s. A call
+    /// of a backend that died is ended with an error within twice that.
+    pub lease_ttl: Duration,
+    /// How often the sign of life is renewed. Default 3 s; at most a third of `lease_ttl` is used.
+    pub lease_renew: Duration,
+    /// How often the key that the backends share is replaced, where none was given and the store keeps one. Default `None`: never.
+    /// What an older key signed stays valid until the next replacement.
+    pub rotate_key_every: Option<Duration>,
     /// How large the parameters of `initialize` may be, which are kept with the session. Default 64 KiB.
     pub max_initialize_bytes: usize,
     /// How many bytes of results of one session may wait for their client. Default 64 MiB; above it its oldest results go first, and a
@@ -98,8 +114,14 @@ impl Default for Options {
             cancel_grace: Duration::from_secs(2),
             ask_timeout: Duration::from_secs(10 * 60),
             initialized_wait: Duration::from_secs(5),
+            input_ttl: Duration::from_secs(10 * 60),
+            max_held_calls: 1_000,
+            cache: CachePolicy::default(),
             sealed_ttl: Duration::from_secs(120),
             max_sessions: 10_000,
+            lease_ttl: Duration::from_secs(10),
+            lease_renew: Duration::from_secs(3),
+            rotate_key_every: None,
             max_initialize_bytes: 64 * 1024,
             max_session_bytes: 64 * 1024 * 1024,
             max_sessions_per_client: None,

@@ -3,10 +3,12 @@
 use crate::{
     body::Body,
     core::{Core, Drain},
+    fleet::{BACKSTOP, STORE_PATIENCE, orphaned, patiently},
     outlet::{FIRST_EPOCH, Opened, Outlet, Reading},
     post::EndsWithClient,
     random,
     session::{InUse, Session},
+    sessions,
 };
 use bowline_proto::time::millis;
 use bowline_proto::{
@@ -15,7 +17,7 @@ use bowline_proto::{
     legacy::{Close, End, Frame, Millis, PageFacts, Position, Reader, ReaderConfig, Start},
     sse::encode,
 };
-use bowline_store::{ReadError, ReadLimit, Store, StreamKind, Wakeups};
+use bowline_store::{Page, ReadError, ReadLimit, Store, StreamKind, Unavailable, Wakeups};
 use bytes::{Bytes, BytesMut};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
@@ -25,6 +27,25 @@ const READ: ReadLimit = ReadLimit { events: 256, bytes: 1024 * 1024 };
 
 /// How often the log is looked at although nothing woke us: wake-ups are hints.
 const RECHECK: Duration = Duration::from_secs(5);
+
+/// When a call about began that runs on another backend: its client has come `poll` / 2 times, each for as long as a connection is held.
+fn about_when(now: Millis, poll: u64, hold: Option<Duration>) -> Millis {
+    let age = (poll / 2).saturating_mul(hold.map_or(0, millis));
+    Millis(now.0.saturating_sub(age))
+}
+
+fn away() -> ReadError {
+    ReadError::Unavailable(Unavailable("the store has not taken the stream in".into()))
+}
+
+/// Whether a message of a stream is a request to the client: of all messages that are not the last one, only those have an id.
+fn is_question(message: &[u8]) -> bool {
+    use bowline_proto::jsonrpc::{Message, parse_message};
+    // Notifications are many, and have none.
+    let start = &message[..message.len().min(64)];
+    start.windows(5).any(|part| part == b"\"id\":")
+        && matches!(parse_message(Bytes::copy_from_slice(message)), Ok(Message::Request(_)))
+}
 
 /// Which stream a connection reads, and from where.
 pub(crate) struct Target {
@@ -65,6 +86,12 @@ pub(crate) struct Connection {
     over: bool,
     /// Until the log was read to its end for a client that came back.
     replaying: bool,
+    /// Whether the log could not be read the last time.
+    away: bool,
+    /// When to look whether the backend that writes the stream lives, where that is another one.
+    owner_check: Millis,
+    /// Whether a question of another backend's went by that may still wait for its answer.
+    asked: bool,
     _leaving: Option<EndsWithClient>,
     _reading: Option<Reading>,
     _in_use: InUse,
@@ -83,14 +110,22 @@ impl Connection {
         let (log, ids) = match &target.outlet {
             // No id reaches the wire before what it stands for is in the store.
             Some(outlet) => {
-                let opened = outlet.opened().await;
-                (outlet.log(), opened == Opened::Stored)
+                let opened = tokio::time::timeout(STORE_PATIENCE, outlet.opened()).await;
+                match opened {
+                    Ok(Opened::Stored) => (outlet.log(), true),
+                    Ok(Opened::Unstored) => (outlet.log(), false),
+                    Ok(Opened::NotYet | Opened::Away) | Err(_) => return Err(away()),
+                }
             }
             None => (core.store.clone(), true),
         };
         // Subscribed before anything is read, so that nothing falls in between.
         let wakeups = log.subscribe(target.stream);
-        let attachment = log.attach(target.stream).await?;
+        let attachment = patiently(log.attach(target.stream)).await?;
+        if let Some(outlet) = &target.outlet {
+            outlet.note_generation(attachment.generation);
+        }
+        sessions::watch(core, session);
         let now = core.now();
         let standalone = target.kind == StreamKind::Standalone;
         let config = ReaderConfig {
@@ -107,7 +142,10 @@ impl Connection {
             offset,
             poll: target.poll,
             generation: attachment.generation,
-            stream_started: target.outlet.as_ref().map_or(now, |outlet| outlet.started),
+            stream_started: target.outlet.as_ref().map_or_else(
+                || about_when(now, target.poll, core.options.max_connection),
+                |outlet| outlet.started,
+            ),
             random: random::word(),
         };
         let request = match &target.request_id {
@@ -135,6 +173,9 @@ impl Connection {
             id: String::with_capacity(96),
             over: false,
             replaying: target.comes_back,
+            away: false,
+            owner_check: now.after(millis(BACKSTOP)),
+            asked: false,
             _leaving: target.leaving,
             _reading: target.outlet.as_ref().map(Outlet::read),
             _in_use: session.use_now(core),
@@ -197,8 +238,9 @@ impl Connection {
 
     async fn read(&mut self, after: u64, out: &mut BytesMut) {
         let stream = self.cursor.stream;
-        let read = self.log.read_after(stream, after, READ).await;
+        let read = patiently(self.log.read_after(stream, after, READ)).await;
         let now = self.core.now();
+        self.away = matches!(read, Err(ReadError::Unavailable(_)));
         match read {
             Ok(page) => {
                 self.cursor.epoch = page.epoch;
@@ -207,7 +249,11 @@ impl Connection {
                     self.core.metrics.events_replayed.add(read);
                     self.replaying = after.saturating_add(read) < page.tail;
                 }
-                let asking = self.outlet.as_ref().is_some_and(|outlet| outlet.is_asking());
+                if self.outlet.is_none() {
+                    self.asked |= page.events.iter().any(|event| is_question(event));
+                    self.look_after_owner(now, &page).await;
+                }
+                let asking = self.asked || self.outlet.as_ref().is_some_and(|outlet| outlet.is_asking());
                 self.reader.on_page(
                     now,
                     PageFacts {
@@ -220,9 +266,13 @@ impl Connection {
                 );
             }
             Err(ReadError::Unavailable(error)) => {
-                tracing::warn!(session = %self.session, %error, "a stream cannot be read");
-                self.reader.on_close_requested(now, Close::StoreAway);
+                tracing::debug!(session = %self.session, %error, "a stream cannot be read now");
                 self.reader.on_read_failed(now);
+                // A call that runs here finishes on its connection; a reader of anything else comes again.
+                let finishes = self.outlet.as_ref().is_some_and(|outlet| outlet.kind == StreamKind::Call);
+                if !finishes || !self.finish_without_store(now) {
+                    self.reader.on_close_requested(now, Close::StoreAway);
+                }
             }
             Err(ReadError::Evicted { oldest }) if self.cursor.kind == CursorKind::Standalone => {
                 self.resync(now, oldest.saturating_sub(1));
@@ -234,6 +284,40 @@ impl Connection {
             Err(_) if self.session.has_ended() => self.over = true,
             Err(error) => self.lose(&error, out),
         }
+    }
+
+    /// Ends the call of a backend that died: whoever reads it notices.
+    async fn look_after_owner(&mut self, now: Millis, page: &Page) {
+        if self.cursor.kind != CursorKind::Call || page.sealed || now < self.owner_check {
+            return;
+        }
+        self.owner_check = now.after(millis(BACKSTOP));
+        let request = match &self.cursor.request {
+            CursorRequest::Id(id) => RequestId::from_json(id.as_json()).ok(),
+            CursorRequest::None | CursorRequest::InRecord => None,
+        };
+        if orphaned(&self.core, self.cursor.stream, page, request.as_ref()).await {
+            self.reader.on_wake();
+        }
+    }
+
+    /// Gives the client what the store has not got of a call that is over, without ids. `false` where what the store has was not read to
+    /// its end: then only the store can go on.
+    fn finish_without_store(&mut self, now: Millis) -> bool {
+        let Some(outlet) = &self.outlet else { return false };
+        let position = self.reader.position();
+        let Some((first, messages)) = outlet.last_words() else {
+            return outlet.is_written_to(position);
+        };
+        let Some(known) = (position + 1).checked_sub(first) else { return false };
+        let tail = first.saturating_sub(1).saturating_add(messages.len() as u64);
+        let events = messages.into_iter().skip(usize::try_from(known).unwrap_or(usize::MAX)).collect();
+        self.reader.stop_ids();
+        self.reader.on_page(
+            now,
+            PageFacts { events, tail, sealed: true, generation: self.generation, asking: false },
+        );
+        true
     }
 
     /// Events of a standalone stream are gone: the client is told to look again at everything, and what is after `tail`
@@ -280,11 +364,23 @@ impl Connection {
                 None => std::future::pending().await,
             }
         };
+        // While the store is away, nothing else tells that the call is over.
+        let outlet = self.outlet.clone().filter(|_| self.away);
+        let turned = async {
+            let Some(outlet) = outlet else { return std::future::pending().await };
+            let turned = outlet.turned();
+            if outlet.last_words().is_none() {
+                turned.await;
+            }
+        };
         tokio::select! {
             // First, whatever else has happened: where the drain has nothing to wait for, the session's end is next, and a
             // client that only sees that is not told when to come back.
             biased;
             _ = self.drain.changed() => self.reader.on_close_requested(self.core.now(), Close::Drain),
+            () = turned => {
+                self.finish_without_store(self.core.now());
+            }
             () = self.wakeups.changed() => self.reader.on_wake(),
             () = timer => self.reader.on_timeout(self.core.now()),
             wishes = wish => {

@@ -4,7 +4,10 @@ use crate::{
     Authenticator, RawHandler,
     clients::{ClientLimits, Clients},
     config::Options,
+    fleet::{self, Fleet},
+    keys::Keys,
     metrics::Metrics,
+    modern::HeldCalls,
     probes::OnEndpoint,
     random,
     running::Running,
@@ -18,7 +21,7 @@ use bowline_proto::{
     legacy::Millis,
 };
 use bowline_store::{BackendId, MemoryStore, Store};
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 use tokio::{sync::watch, time::Instant};
 
 /// How far an endpoint is with leaving.
@@ -36,10 +39,13 @@ pub(crate) enum Drain {
 pub(crate) struct Config {
     pub(crate) handler: Arc<dyn RawHandler>,
     pub(crate) store: Arc<dyn Store>,
+    /// Whether other backends use the store too.
+    pub(crate) shared: bool,
     pub(crate) policy: Policy,
     pub(crate) trust_proxy: bool,
     pub(crate) options: Options,
-    pub(crate) keyring: Keyring,
+    /// Where none is given, a shared store keeps keys, and a backend alone makes one.
+    pub(crate) keyring: Option<Keyring>,
     pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
     pub(crate) probes: OnEndpoint,
 }
@@ -56,7 +62,11 @@ pub(crate) struct Core {
     pub(crate) metrics: Arc<Metrics>,
     /// Refusals for an origin or a host are logged so often.
     pub(crate) forbidden: Seldom,
-    pub(crate) keyring: Keyring,
+    pub(crate) keys: Keys,
+    /// Whether the keys are those that the store keeps.
+    pub(crate) keys_are_shared: bool,
+    /// There where other backends use the store too.
+    pub(crate) fleet: Option<Fleet>,
     /// Who may call; anybody where there is none.
     pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
     pub(crate) probes: OnEndpoint,
@@ -64,15 +74,29 @@ pub(crate) struct Core {
     pub(crate) backend: BackendId,
     pub(crate) sessions: Sessions,
     pub(crate) running: Running,
+    /// Calls of modern clients that stay open between two rounds.
+    pub(crate) held: HeldCalls,
     pub(crate) drain: watch::Sender<Drain>,
     origin: Instant,
+    /// Unix time of the origin, in milliseconds.
+    unix_origin: u64,
 }
 
 impl Core {
     pub(crate) fn new(config: Config) -> Arc<Self> {
-        let Config { handler, store, policy, trust_proxy, options, keyring, authenticator, probes } = config;
+        let Config { handler, store, shared, policy, trust_proxy, options, keyring, authenticator, probes } =
+            config;
+        let keys_are_shared = shared && keyring.is_none();
+        let own = || Keyring::from_bytes(&[random::key()]).expect("32 bytes are a key");
+        let keys = match keyring {
+            Some(keyring) => Keys::known(keyring),
+            None if shared => Keys::coming(own()),
+            None => Keys::known(own()),
+        };
+        let fleet = shared.then(|| Fleet::new(&options));
+        let on_the_wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let limits = ClientLimits { rate: options.rate, concurrent: options.max_concurrent_per_client };
-        Arc::new(Self {
+        let core = Arc::new(Self {
             handler,
             store,
             ephemeral: Arc::new(MemoryStore::default()),
@@ -81,21 +105,42 @@ impl Core {
             options,
             metrics: Arc::default(),
             forbidden: Seldom::default(),
-            keyring,
+            keys,
+            keys_are_shared,
+            fleet,
             authenticator,
             probes,
             clients: Clients::new(limits),
             backend: BackendId(random::word()),
             sessions: Sessions::default(),
             running: Running::default(),
+            held: HeldCalls::default(),
             drain: watch::Sender::new(Drain::No),
             origin: Instant::now(),
-        })
+            unix_origin: on_the_wall.map_or(0, millis),
+        });
+        fleet::start(&core);
+        core
     }
 
     /// Milliseconds since this endpoint was made.
     pub(crate) fn now(&self) -> Millis {
         Millis(millis(Instant::now().duration_since(self.origin)))
+    }
+
+    /// Unix time in milliseconds, as it was when this endpoint was made and has gone on since: it never jumps.
+    pub(crate) fn unix(&self) -> u64 {
+        self.unix_origin.saturating_add(self.now().0)
+    }
+
+    /// Unix time in seconds, likewise.
+    pub(crate) fn wall_seconds(&self) -> u64 {
+        self.unix() / 1_000
+    }
+
+    /// Whether other backends use the store too.
+    pub(crate) const fn is_shared(&self) -> bool {
+        self.fleet.is_some()
     }
 
     /// The moment of `at` on tokio's clock.
@@ -128,7 +173,7 @@ impl Core {
     pub(crate) fn is_idle(&self) -> bool {
         self.metrics.calls.get() == 0
             && self.metrics.handshakes.get() == 0
-            && self.running.is_idle(self.now())
+            && self.running.is_idle(self.now(), self.is_shared())
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -5,9 +5,9 @@ use crate::{
     body::Body,
     config::Options,
     core::{Config, Core, Drain},
+    fleet,
     probes::OnEndpoint,
-    random, service, sessions,
-    sessions::Ending,
+    service, sessions,
 };
 use bowline_proto::{
     cursor::Keyring,
@@ -35,6 +35,7 @@ const SWEEP: usize = 10_000;
 pub struct EndpointBuilder {
     handler: Arc<dyn RawHandler>,
     store: Option<Arc<dyn Store>>,
+    shared: bool,
     keyring: Option<Keyring>,
     options: Options,
     path: String,
@@ -45,17 +46,29 @@ pub struct EndpointBuilder {
     trust_proxy: bool,
     authenticator: Option<Arc<dyn Authenticator>>,
     probes: OnEndpoint,
+    modern: bool,
 }
 
 impl EndpointBuilder {
-    /// Where everything is kept. Default: this process's memory.
+    /// Where everything is kept, for this endpoint alone. Default: this process's memory.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = Some(store);
+        self.shared = false;
         self
     }
 
-    /// The keys that event ids are signed with. Default: a key of this process, made now.
+    /// Where everything is kept, together with other endpoints, at once or one after another: each serves any request of any session
+    /// (SEMANTICS 6). Sessions outlive this endpoint. All of them serve the same thing and have the same options.
+    #[must_use]
+    pub fn shared_store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self.shared = true;
+        self
+    }
+
+    /// The keys that event ids are signed with. Default: a key of this process, made now; with a [shared store](Self::shared_store), a
+    /// key that the store keeps for its backends.
     #[must_use]
     pub fn keyring(mut self, keyring: Keyring) -> Self {
         self.keyring = Some(keyring);
@@ -80,6 +93,14 @@ impl EndpointBuilder {
     #[must_use]
     pub fn session_mode(mut self, mode: SessionMode) -> Self {
         self.mode = mode;
+        self
+    }
+
+    /// Whether clients of the modern revision are served beside legacy ones, where the handler can
+    /// ([`RawHandler::serves_modern`]). Default: yes.
+    #[must_use]
+    pub const fn modern(mut self, served: bool) -> Self {
+        self.modern = served;
         self
     }
 
@@ -146,16 +167,17 @@ impl EndpointBuilder {
             loopback: self.loopback,
             mode: self.mode,
             body_limit: self.options.body_limit,
+            modern: self.modern && self.handler.serves_modern(),
         };
-        let keyring = self.keyring.unwrap_or_else(random_keyring);
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
         let core = Core::new(Config {
             handler: self.handler,
             store,
+            shared: self.shared,
             policy,
             trust_proxy: self.trust_proxy,
             options: self.options,
-            keyring,
+            keyring: self.keyring,
             authenticator: self.authenticator,
             probes: self.probes,
         });
@@ -171,10 +193,6 @@ impl fmt::Debug for EndpointBuilder {
             .field("mode", &self.mode)
             .finish_non_exhaustive()
     }
-}
-
-fn random_keyring() -> Keyring {
-    Keyring::from_bytes(&[random::key()]).expect("32 bytes are a key")
 }
 
 /// An MCP endpoint. Cheap to clone; every clone is the same endpoint.
@@ -193,6 +211,7 @@ impl Endpoint {
         EndpointBuilder {
             handler,
             store: None,
+            shared: false,
             keyring: None,
             options: Options::default(),
             path: "/mcp".into(),
@@ -203,6 +222,7 @@ impl Endpoint {
             trust_proxy: false,
             authenticator: None,
             probes: OnEndpoint { health: true, metrics: false },
+            modern: true,
         }
     }
 
@@ -245,9 +265,24 @@ impl Endpoint {
             }
             first
         });
+        if let Some(fleet) = &self.core.fleet {
+            fleet.tell_leaving();
+        }
     }
 
-    /// Leaves: [`Endpoint::start_drain`], then waits until every call ended and its result was fetched, for `timeout` at most.
+    /// Whether the endpoint leaves.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.core.is_draining()
+    }
+
+    /// Waits until the endpoint starts to leave.
+    pub(crate) async fn leaving(&self) {
+        // The sender lives in the core.
+        let _ = self.core.drain.subscribe().wait_for(|drain| *drain != Drain::No).await;
+    }
+
+    /// Leaves: [`Endpoint::start_drain`], then waits until every call ended and its result was fetched, for `timeout` at most. Results
+    /// in a shared store are not waited for: other endpoints give them out.
     /// What runs then, or is begun later, is ended with an error that says so; that takes a moment more.
     pub async fn drain(&self, timeout: Duration) {
         self.start_drain();
@@ -261,11 +296,13 @@ impl Endpoint {
         }
     }
 
-    /// Ends every session, and with it what its handler holds. For the very end.
+    /// Ends every session, and with it what its handler holds. In a shared store the sessions live on, for other endpoints; this one
+    /// only gives up what it holds of them, and its lease. For the very end.
     pub async fn close(&self) {
         for session in self.core.sessions.all() {
-            sessions::end(&self.core, &session, Ending::Leaving).await;
+            sessions::leave(&self.core, &session).await;
         }
+        fleet::leave(&self.core).await;
     }
 }
 
@@ -307,6 +344,7 @@ async fn housekeeping(core: Weak<Core>) {
         let Some(core) = core.upgrade() else { return };
         sessions::expire(&core).await;
         core.metrics.results_unclaimed.add(core.running.expire(core.now()));
+        core.held.expire(core.now());
         core.store.housekeep(SWEEP);
         core.ephemeral.housekeep(SWEEP);
         core.clients.sweep(round);

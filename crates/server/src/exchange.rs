@@ -25,6 +25,8 @@ pub(crate) struct Exchange {
     stream: OnceLock<StreamId>,
     phase: Mutex<Phase>,
     changed: Notify,
+    /// Told when the answer became a stream.
+    opened: Notify,
 }
 
 enum Phase {
@@ -63,7 +65,13 @@ impl Exchange {
             stream: OnceLock::new(),
             phase: Mutex::new(Phase::Quiet { replies: Vec::new(), waiting, gone: None }),
             changed: Notify::new(),
+            opened: Notify::new(),
         })
+    }
+
+    /// Who is answered; `None` where nobody authenticates.
+    pub(crate) fn principal(&self) -> Option<Box<str>> {
+        self.session.principal.clone()
     }
 
     /// Says something before the result. Returns whether a client may come to see it.
@@ -156,6 +164,7 @@ impl Exchange {
             }
         };
         drop(phase);
+        self.opened.notify_waiters();
         self.changed.notify_one();
         Some(outlet)
     }
@@ -166,7 +175,7 @@ impl Exchange {
     }
 
     /// The id that the stream has or will have.
-    pub(crate) fn stream_id(&self) -> StreamId {
+    fn stream_id(&self) -> StreamId {
         *self.stream.get_or_init(random::stream_id)
     }
 
@@ -196,6 +205,18 @@ impl Exchange {
             Phase::Quiet { replies, waiting: 0, .. } => Some(Answer::Json(std::mem::take(replies))),
             Phase::Quiet { .. } => None,
             Phase::Streaming { outlet, .. } => Some(Answer::Stream(outlet.clone())),
+        }
+    }
+
+    /// Waits until the answer is a stream.
+    pub(crate) async fn wait_open(&self) -> Arc<Outlet> {
+        loop {
+            // Told from here on, polled or not.
+            let opened = self.opened.notified();
+            if let Some(outlet) = self.outlet() {
+                return outlet;
+            }
+            opened.await;
         }
     }
 

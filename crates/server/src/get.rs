@@ -4,6 +4,7 @@ use crate::{
     body::Body,
     connection::{Connection, Target},
     core::Core,
+    fleet::{orphaned, patiently},
     limits::Caller,
     service::{events, nothing},
     session::Session,
@@ -37,6 +38,7 @@ pub(crate) async fn answer(
             Found::Ended => (None, SessionFact::Ended),
             Found::Unknown => (None, SessionFact::Unknown),
             Found::Unavailable => (None, SessionFact::Unavailable),
+            Found::NoRoom => return Err(Refusal::unavailable("too_many_sessions", 5, None)),
         },
     };
     if let Some(session) = &session {
@@ -48,9 +50,10 @@ pub(crate) async fn answer(
     core.metrics.polls.up();
 
     let scope = Scope { session: get.session, principal };
-    let codec = session
-        .as_ref()
-        .map_or_else(|| CursorCodec::new(&core.keyring, scope), |session| session.cursors(core).clone());
+    let codec = session.as_ref().map_or_else(
+        || Arc::new(CursorCodec::new(&core.keys.ring().1, scope)),
+        |session| session.cursors(core),
+    );
     let decoded = match last_event_id {
         LastEventId::Text(text) => codec.decode(text),
         LastEventId::Malformed => Err(CursorError::Malformed),
@@ -100,6 +103,7 @@ async fn standalone(
     };
     match Connection::open(core, session, target).await {
         Ok(body) => Ok(events(core, body)),
+        Err(ReadError::Unavailable(_)) => Err(Refusal::unavailable("store_unavailable", 2, None)),
         Err(error) => Err(Refusal::internal(
             "stream_lost",
             format!("the standalone stream cannot be read: {error}"),
@@ -111,7 +115,16 @@ async fn standalone(
 /// What the store knows of the stream that a cursor names.
 async fn look_at(core: &Core, cursor: &Cursor) -> StreamFact {
     let one = ReadLimit { events: 1, bytes: 1 };
-    match core.store.read_after(cursor.stream, cursor.offset, one).await {
+    let read = || patiently(core.store.read_after(cursor.stream, cursor.offset, one));
+    let mut page = read().await;
+    // Whoever comes to a call whose backend died ends it.
+    if cursor.kind == CursorKind::Call
+        && let Ok(open) = &page
+        && orphaned(core, cursor.stream, open, request_id(cursor).as_ref()).await
+    {
+        page = read().await;
+    }
+    match page {
         Ok(page) if page.epoch < cursor.epoch => StreamFact::Gone(GoneReason::Lost),
         Ok(page) => StreamFact::Readable { after_tail: page.sealed && cursor.offset >= page.tail },
         Err(ReadError::Evicted { .. }) => StreamFact::Gone(GoneReason::Evicted),
@@ -180,11 +193,12 @@ async fn resume_stream(
             core.metrics.resumes.up();
             Ok(events(core, body))
         }
+        Err(ReadError::Unavailable(_)) => Ok(events(core, hold(core, &session.cursors(core), cursor))),
         // It went away between the look and the read.
         Err(_) => Ok(events(
             core,
             error_event(
-                session.cursors(core),
+                &session.cursors(core),
                 Some(cursor),
                 request_id.as_ref(),
                 ErrorObject::outcome_unknown(

@@ -52,8 +52,45 @@ pub trait RawHandler: Send + Sync + 'static {
     /// Takes note of a notification other than `notifications/cancelled`, which ends its call by itself. Must not block.
     fn notified(&self, peer: &Peer, notification: Notification);
 
-    /// A session ended: deleted, expired, or refused by [`RawHandler::initialize`]. Called once for each session that was offered.
+    /// A session that this handler has not initialised: another backend began it, or this one before it was restarted. Called once before
+    /// the first request or notification of it; [`Peer`] has the parameters of `initialize`, the log level and the subscriptions. A
+    /// handler that keeps something for each session makes it anew. Must not block: calls wait for what they need.
+    fn adopt(&self, peer: &Peer) {
+        let _ = peer;
+    }
+
+    /// A session ended: deleted, expired, or refused by [`RawHandler::initialize`]. Called once for each session that was offered
+    /// or [adopted](Self::adopt), also when it goes on elsewhere and only this backend is done with it.
     fn ended(&self, peer: &Peer);
+
+    /// Whether clients of the modern revision are served too (SEMANTICS 4). Asked once, when an endpoint is built. Default: no; they are
+    /// told which revisions are.
+    ///
+    /// Their calls come as all others do. Each has a [`Peer`] of its own, without a session and gone with it, whose
+    /// `initialize_params` say what `_meta` said of the client. [`Call::round`](crate::Call::round) tells them apart.
+    fn serves_modern(&self) -> bool {
+        false
+    }
+
+    /// Says what the server can do, for `server/discover` and for what a listening client is promised: the same object as
+    /// [`RawHandler::initialize`] has.
+    fn discover(&self, peer: Peer) -> BoxFuture<'static, Result<Raw, ErrorObject>> {
+        drop(peer);
+        Box::pin(std::future::ready(Err(ErrorObject::method_not_found("server/discover"))))
+    }
+
+    /// The name and version of the server (`serverInfo`), which every result to a modern client carries, as far as they are known. Must
+    /// not wait.
+    fn server_info(&self) -> Option<Raw> {
+        None
+    }
+
+    /// A modern client listens (`subscriptions/listen`). Until [`RawHandler::ended`] is called with this peer, what is said by
+    /// [`Peer::notify`] reaches it as far as it asked for that; [`Peer::is_subscribed`] knows its resources, and
+    /// [`Peer::session_id`] tells it apart. Must not block.
+    fn listening(&self, peer: &Peer) {
+        let _ = peer;
+    }
 
     /// Whether new sessions can be served, for `/readyz`.
     ///

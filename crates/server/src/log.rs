@@ -86,7 +86,11 @@ pub(crate) fn cancelled(call: &CallState, reason: CancelReason) {
     let (session, id, method) = (&call.session, id(call), known(call.request_method()));
     let ms = call.core.now().0.saturating_sub(call.started.0);
     match reason {
-        CancelReason::Abandoned | CancelReason::TimedOut | CancelReason::Draining => {
+        CancelReason::Abandoned
+        | CancelReason::TimedOut
+        | CancelReason::Draining
+        | CancelReason::OwnerLost
+        | CancelReason::StoreAway => {
             tracing::info!(%session, call = %id, %stream, method, ?reason, ms, "a call was cancelled");
         }
         CancelReason::Client | CancelReason::SessionEnded | CancelReason::Disconnected => {

@@ -94,6 +94,8 @@ metrics! {
     sessions_opened: counter,
     /// Sessions that ended for lack of use.
     sessions_expired: counter,
+    /// Sessions of other backends that were taken up.
+    sessions_taken_up: counter,
     /// Sessions that were refused because there are too many.
     sessions_refused: bound("max-sessions"),
     /// Sessions that were refused because their client has too many.
@@ -160,6 +162,14 @@ metrics! {
     events_coalesced: counter,
     /// Streams that could not be stored and ran on their connection alone.
     streams_unstored: counter,
+    /// Calls that were refused because the store is away.
+    streams_refused: counter,
+    /// Calls of backends that died, which this one ended with an error.
+    streams_reaped: counter,
+    /// Calls of this backend that another one ended, because this one seemed dead.
+    streams_lost: counter,
+    /// Answers and cancels that were passed on to another backend.
+    letters_sent: counter,
     /// Requests of ours to clients.
     asks: counter,
     /// Requests of ours that were not answered in time.

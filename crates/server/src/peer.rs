@@ -22,7 +22,8 @@ impl Peer {
         Self { core: core.clone(), session: session.clone() }
     }
 
-    /// The session's id: a key, not for logs. Empty in the session mode `stateless`.
+    /// The session's id: a key, not for logs. Empty in the session mode `stateless` and for the calls of modern clients; that of a
+    /// modern client that listens is new each time.
     #[must_use]
     pub fn session_id(&self) -> &str {
         &self.session.id
@@ -70,8 +71,25 @@ impl Peer {
         self.session.record().subscriptions.contains(uri)
     }
 
+    /// What was noted under `name` by a handler of this session, on whichever backend.
+    #[must_use]
+    pub fn note(&self, name: &str) -> Option<String> {
+        self.session.note(name)
+    }
+
+    /// Notes something with the session for handlers on other backends, or with `None` takes it away: a small text such as a digest, of 1 KiB
+    /// at most and 32 of them. Nothing is kept where no other backend can ask for it.
+    pub fn set_note(&self, name: &str, text: Option<String>) {
+        if self.core.is_shared() && !self.session.stateless {
+            self.session.set_note(&self.core, name, text);
+        }
+    }
+
     /// Says something that belongs to no call, on the standalone stream. It is kept until the client opens that stream.
     pub fn notify(&self, notification: &Notification) {
+        if let Some(listener) = self.session.listener() {
+            return listener.tell(notification);
+        }
         if self.session.stateless || self.session.has_ended() {
             return;
         }

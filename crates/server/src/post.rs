@@ -8,9 +8,12 @@ use crate::{
     connection::{Connection, Target},
     core::Core,
     exchange::{Answer, Exchange},
+    fleet::Fleet,
     handler::{Hello, NoSession},
+    inbound::{answered, notified},
     isolate, limits,
     limits::Caller,
+    modern,
     outlet::Outlet,
     random,
     service::{accepted, events, json},
@@ -24,16 +27,17 @@ use bowline_proto::{
         InitializeRequest, MCP_SESSION_ID, Payload, Post, Refusal, SessionPost, check_session_post,
         route_post, session_not_found,
     },
-    jsonrpc::{
-        self as rpc, ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, code,
-        parse,
-    },
+    jsonrpc::{ErrorObject, Message, ParseError, Raw, Reply, Request, RequestId, code, parse},
     projection::{project_result, strip_stateless},
 };
-use bowline_store::{CreateError, SessionRecord, StreamKind};
+use bowline_store::{CreateError, ReadError, SessionRecord, StreamKind};
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, request::Parts};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 pub(crate) async fn answer(
     core: &Arc<Core>,
@@ -44,6 +48,7 @@ pub(crate) async fn answer(
     match route_post(&core.policy, &parts.headers, parse(body)?)? {
         Post::Initialize(request) => initialize(core, caller, request).await,
         Post::Session(post) => in_session(core, caller, parts, post).await,
+        Post::Modern(post) => modern::answer(core, caller, parts, post).await,
         Post::Stateless(post) => {
             let session = Arc::new(Session::binding(core, post.revision, caller.principal.as_deref()));
             messages(core, &session, parts, post.body).await
@@ -62,6 +67,11 @@ async fn initialize(
     let id = request.id;
     if core.is_draining() {
         return Err(Refusal::unavailable("draining", 1, Some(id)));
+    }
+    // Nothing is begun that could not be kept.
+    if core.fleet.as_ref().is_some_and(Fleet::store_is_away) && !core.is_stateless() {
+        core.metrics.sessions_refused.up();
+        return Err(Refusal::unavailable("store_unavailable", 2, Some(id)));
     }
     let params = request.params.unwrap_or_else(Raw::empty_object);
     let limit = core.options.max_initialize_bytes;
@@ -94,6 +104,7 @@ async fn initialize(
             log_level: None,
             subscriptions: BTreeSet::new(),
             standalone: random::stream_id(),
+            notes: BTreeMap::new(),
         };
         let session = Session::new(core, &random::session_id(), NOT_STORED, record);
         session.set_place(place);
@@ -196,6 +207,7 @@ async fn in_session(
         Found::Live(session) => session,
         Found::Ended | Found::Unknown => return Err(session_not_found(id)),
         Found::Unavailable => return Err(Refusal::unavailable("store_unavailable", 1, id.cloned())),
+        Found::NoRoom => return Err(Refusal::unavailable("too_many_sessions", 5, id.cloned())),
     };
     check_session_post(session.revision, &post)?;
     let _in_use = session.use_now(core);
@@ -212,46 +224,20 @@ async fn messages(
     body: Payload,
 ) -> Result<Response<Body>, Refusal> {
     match body {
-        Payload::Single(Message::Request(request)) => call(core, session, parts, request).await,
+        Payload::Single(Message::Request(request)) => {
+            sessions::adopt(core, session);
+            call(core, session, parts, request).await
+        }
         Payload::Single(Message::Notification(notification)) => {
-            notified(core, session, notification);
+            notified(core, session, notification).await?;
             Ok(accepted())
         }
         Payload::Single(Message::Response(response)) => {
-            answered(core, session, response);
+            answered(core, session, response).await?;
             Ok(accepted())
         }
         Payload::Batch(members) => batch(core, session, parts, members).await,
     }
-}
-
-fn answered(core: &Core, session: &Session, response: rpc::Response) {
-    if !session.answer_ask(&response.id, response.reply) {
-        core.metrics.responses_unknown.up();
-    }
-}
-
-fn notified(core: &Arc<Core>, session: &Arc<Session>, notification: Notification) {
-    if session.stateless {
-        return;
-    }
-    match &*notification.method {
-        "notifications/cancelled" => {
-            let id = notification.params.as_ref().and_then(|params| params.member("requestId"));
-            let id = id.and_then(|id| RequestId::from_json(id.as_str()).ok());
-            // Unknown, finished and doubled cancels are no errors: they cross the answer on the way.
-            if let Some(id) = id {
-                session.cancel_call(id, core.now());
-            }
-            return;
-        }
-        "notifications/initialized" => {
-            session.set_initialized();
-            session.change(core, |record| record.initialized = true);
-        }
-        _ => {}
-    }
-    isolate::run(core, || core.handler.notified(&Peer::new(core, session), notification));
 }
 
 // --- calls ---
@@ -276,7 +262,7 @@ async fn call(
     let call = CallState::new(core, session, &exchange, parts, request, token);
     // Before an id was told, nobody can come back; a session's calls run on all the same, since the client may only have
     // lost the answer to its POST (SEMANTICS 6).
-    let mut leaving = EndsWithClient(if session.stateless { vec![call.clone()] } else { Vec::new() });
+    let mut leaving = EndsWithClient::of(if session.stateless { vec![call.clone()] } else { Vec::new() });
     stream_from_the_start(core, &exchange);
     if let Err(refused) = supervise::start(&call) {
         exchange.give_up();
@@ -293,7 +279,7 @@ async fn call(
         }
         Answer::Stream(outlet) => {
             if session.resumable {
-                leaving.0.clear();
+                leaving.calls.clear();
             }
             stream(core, session, outlet, Some(id), leaving).await
         }
@@ -301,7 +287,7 @@ async fn call(
 }
 
 /// The answer that reads `outlet` from its start.
-async fn stream(
+pub(crate) async fn stream(
     core: &Arc<Core>,
     session: &Arc<Session>,
     outlet: Arc<Outlet>,
@@ -320,6 +306,7 @@ async fn stream(
     };
     match Connection::open(core, session, target).await {
         Ok(body) => Ok(events(core, body)),
+        Err(ReadError::Unavailable(_)) => Err(store_away(request_id)),
         // The call has begun, so this is its answer and no refusal.
         Err(error) => Ok(json(
             core,
@@ -329,13 +316,24 @@ async fn stream(
     }
 }
 
+/// 503 for a call that has begun and cannot be kept: it is cancelled.
+fn store_away(id: Option<RequestId>) -> Refusal {
+    let error = ErrorObject::outcome_unknown(
+        "store_unavailable",
+        "The store that would keep the result of this call is away. The call was cancelled, and may have had an effect",
+    );
+    let mut refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error).with_id(id);
+    refusal.retry_after = Some(2);
+    refusal
+}
+
 /// Methods that set something for later requests: there is nowhere to keep it without a session (SEMANTICS 3).
 fn needs_session(method: &str) -> bool {
     matches!(method, "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe")
 }
 
 /// Waits for the answer of an exchange, which becomes a stream at the latest after `hold`.
-async fn wait(core: &Core, exchange: &Exchange, hold: Duration) -> Answer {
+pub(crate) async fn wait(core: &Core, exchange: &Exchange, hold: Duration) -> Answer {
     let mut answer = std::pin::pin!(exchange.wait());
     match core.options.response {
         ResponseMode::Json | ResponseMode::Sse => return answer.await,
@@ -356,7 +354,7 @@ fn stream_from_the_start(core: &Core, exchange: &Exchange) {
     }
 }
 
-fn refuse_call(core: &Core, refused: &AddCall, id: RequestId) -> Refusal {
+pub(crate) fn refuse_call(core: &Core, refused: &AddCall, id: RequestId) -> Refusal {
     core.metrics.calls_refused.up();
     match refused {
         AddCall::Duplicate => Refusal::invalid_request(
@@ -369,25 +367,41 @@ fn refuse_call(core: &Core, refused: &AddCall, id: RequestId) -> Refusal {
 
 /// Calls that end with the client that waits for them, because their answer cannot be come back to. A call that is over
 /// takes no notice.
-pub(crate) struct EndsWithClient(Vec<Arc<CallState>>);
+pub(crate) struct EndsWithClient {
+    calls: Vec<Arc<CallState>>,
+    /// The round that the client waits for, of a call that has several.
+    round: Option<Arc<Exchange>>,
+}
 
 impl EndsWithClient {
+    const fn of(calls: Vec<Arc<CallState>>) -> Self {
+        Self { calls, round: None }
+    }
+
+    /// For a modern call: only while this is the round that is open.
+    pub(crate) fn of_round(call: &Arc<CallState>, round: &Arc<Exchange>) -> Self {
+        Self { calls: vec![call.clone()], round: Some(round.clone()) }
+    }
+
     /// The client has its answer.
-    fn disarm(mut self) {
-        self.0.clear();
+    pub(crate) fn disarm(mut self) {
+        self.calls.clear();
     }
 }
 
 impl Drop for EndsWithClient {
     fn drop(&mut self) {
-        for call in &self.0 {
-            call.cancel(CancelReason::Disconnected);
+        for call in &self.calls {
+            let passed = |round| call.modern.as_ref().is_some_and(|modern| !modern.is_at(round));
+            if !self.round.as_ref().is_some_and(passed) {
+                call.cancel(CancelReason::Disconnected);
+            }
         }
     }
 }
 
 /// `params._meta.progressToken`, a string or an integer.
-fn progress_token(request: &Request) -> Option<Raw> {
+pub(crate) fn progress_token(request: &Request) -> Option<Raw> {
     let params = request.params.as_ref()?;
     // Nearly all parameters have no metadata: those are not read a second time.
     if !params.as_str().contains("_meta") {
@@ -410,16 +424,17 @@ async fn batch(
     for member in members {
         match member {
             Ok(Message::Request(request)) => requests.push(request),
-            Ok(Message::Notification(notification)) => notified(core, session, notification),
-            Ok(Message::Response(response)) => answered(core, session, response),
+            Ok(Message::Notification(notification)) => notified(core, session, notification).await?,
+            Ok(Message::Response(response)) => answered(core, session, response).await?,
             Err(fault) => faults.push(fault.to_error().to_response(fault.id.as_ref())),
         }
     }
     if requests.is_empty() && faults.is_empty() {
         return Ok(accepted());
     }
+    sessions::adopt(core, session);
     let exchange = Exchange::new(core, session, None, requests.len());
-    let mut leaving = EndsWithClient(Vec::with_capacity(requests.len()));
+    let mut leaving = EndsWithClient::of(Vec::with_capacity(requests.len()));
     for fault in faults {
         exchange.fault(fault);
     }
@@ -434,7 +449,7 @@ async fn batch(
         let token = progress_token(&request);
         let call = CallState::new(core, session, &exchange, parts, request, token);
         match supervise::start(&call) {
-            Ok(()) => leaving.0.push(call),
+            Ok(()) => leaving.calls.push(call),
             Err(refused) => {
                 let refusal = refuse_call(core, &refused, id.clone());
                 exchange.answer(Some((&id, refusal.body())));

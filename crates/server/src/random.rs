@@ -18,7 +18,7 @@ thread_local! {
 ///
 /// # Panics
 /// When the system has none to give: no id could be unguessable then, and no session safe.
-fn bytes<const N: usize>() -> [u8; N] {
+pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     UNUSED.with_borrow_mut(|(pool, left)| {
         if *left < N {
             getrandom::fill(pool).expect("the system gives random bytes");

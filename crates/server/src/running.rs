@@ -45,6 +45,13 @@ struct Waiting {
     ended: Arc<AtomicBool>,
 }
 
+impl Waiting {
+    /// Whether somebody can still come for it.
+    fn is_wanted(&self, now: Millis) -> bool {
+        self.expires > now && !self.ended.load(Ordering::Acquire)
+    }
+}
+
 impl Running {
     pub(crate) fn add(&self, outlet: &Arc<Outlet>) {
         self.0.lock().outlets.insert(outlet.stream, Arc::downgrade(outlet));
@@ -89,7 +96,7 @@ impl Running {
         let state = self.0.lock();
         let mut tally = Tally::default();
         let outlets: Vec<_> = state.outlets.values().filter_map(Weak::upgrade).collect();
-        tally.waiting = state.waiting.values().filter(|result| result.expires > now).count() as u64;
+        tally.waiting = state.waiting.values().filter(|result| result.is_wanted(now)).count() as u64;
         // An outlet whose last owner is this list removes itself, which takes the lock.
         drop(state);
         for outlet in outlets.iter().filter(|outlet| outlet.kind == StreamKind::Call) {
@@ -102,10 +109,39 @@ impl Running {
         tally
     }
 
-    /// Whether nothing is written here and no result waits that somebody can come for.
-    pub(crate) fn is_idle(&self, now: Millis) -> bool {
+    /// Whether nothing is written here and no result waits that somebody can come for. Other backends give out what is in a `shared`
+    /// store.
+    pub(crate) fn is_idle(&self, now: Millis, shared: bool) -> bool {
         let state = self.0.lock();
-        let waits = |result: &Waiting| result.expires > now && !result.ended.load(Ordering::Acquire);
-        state.outlets.is_empty() && !state.waiting.values().any(waits)
+        state.outlets.is_empty() && (shared || !state.waiting.values().any(|result| result.is_wanted(now)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_waits_until_it_expires_is_fetched_or_its_session_ended() {
+        let running = Running::default();
+        let stream = |number| StreamId::from_bytes([number; 16]);
+        let (open, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        for (number, session) in [(1, &open), (2, &open), (3, &ended)] {
+            running.0.lock().outlets.insert(stream(number), Weak::new());
+            running.remove(stream(number), Some(Millis(10)), session);
+        }
+        let waiting = |now| running.tally(Millis(now)).waiting;
+        assert_eq!(waiting(0), 3);
+        running.fetched(stream(1));
+        assert_eq!(waiting(0), 2);
+        ended.store(true, Ordering::Release);
+        assert_eq!(
+            (waiting(0), running.is_idle(Millis(0), false)),
+            (1, false),
+            "nobody can come for the third"
+        );
+        assert!(running.is_idle(Millis(0), true), "another backend can give it out");
+        assert_eq!((waiting(10), running.is_idle(Millis(10), false)), (0, true));
+        assert_eq!(running.expire(Millis(10)), 2, "nobody has fetched these");
     }
 }

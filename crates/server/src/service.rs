@@ -68,6 +68,7 @@ async fn road<B: http_body::Body>(
         return Ok(response);
     }
     let (caller, running) = limits::admit(core, parts, connected, who(core, parts).await)?;
+    core.keys.wait().await?;
     negotiate(verb, &parts.headers)?;
     let response = match verb {
         Verb::Post => {

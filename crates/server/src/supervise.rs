@@ -3,21 +3,24 @@
 use crate::{
     Call,
     call::{CallState, CancelReason},
+    fleet,
     isolate::{self, Isolated, Panicked},
-    log,
+    log, mailbox, modern,
+    outlet::Lost,
     session::AddCall,
+    sessions,
 };
+use bowline_proto::jsonrpc::{ErrorObject, Reply};
 use bowline_proto::time::millis;
-use bowline_proto::{
-    jsonrpc::{ErrorObject, Reply},
-    projection::project_reply,
-};
 use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
+
+/// How often a call that is read runs on without a lease before it is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Starts a call. When it does not end at once, it goes on in a task that nothing but the call's own limits ends.
 ///
@@ -31,13 +34,14 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
     if findable {
         session.add_call(call, core.options.max_calls_per_session)?;
     }
-    let mut work = isolate::call(|| core.handler.call(Call(call.clone())));
+    let mut work = isolate::call(|| modern::traced(call, || core.handler.call(Call(call.clone()))));
     // Most handlers end here, without a task.
     if let Poll::Ready(outcome) = Pin::new(&mut work).poll(&mut Context::from_waker(Waker::noop())) {
         if findable {
             session.remove_call(call);
         }
-        finish(call, Some(settle(call, outcome)));
+        // A cancel may have been here before the request.
+        conclude(call, Some(settle(call, outcome)));
         return Ok(());
     }
     core.metrics.calls.up();
@@ -53,30 +57,38 @@ async fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) {
     let outcome = tokio::select! {
         biased;
         () = watch_limits(&call) => None,
+        () = mailbox::serve(&call) => None,
+        () = watch_others(&call) => None,
         outcome = &mut work => Some(settle(&call, outcome)),
     };
     // Before it is answered: who has the answer may use the id again.
     call.session.remove_call(&call);
-    match (outcome, call.cancel_reason()) {
-        (Some(reply), None) => finish(&call, Some(reply)),
-        // It ended in the same moment; its result is better than the news that it ran out of time.
-        (Some(reply @ Reply::Result(_)), Some(reason)) if said_to_caller(&call, reason).is_some() => {
-            finish(&call, Some(reply));
-        }
-        // A handler that ends because it is cancelled may well say so; what its caller is told is ours to say.
-        (ended, reason) => {
-            core.metrics.calls_cancelled.up();
-            if let Some(reason) = reason {
-                log::cancelled(&call, reason);
-            }
-            finish(&call, reason.and_then(|reason| said_to_caller(&call, reason)));
-            if ended.is_none() {
-                // The caller is answered; the handler may still put things in order.
-                let _ = tokio::time::timeout(core.options.cancel_grace, &mut work).await;
-            }
-        }
+    let unfinished = outcome.is_none();
+    conclude(&call, outcome);
+    if unfinished {
+        // The caller is answered; the handler may still put things in order.
+        let _ = tokio::time::timeout(core.options.cancel_grace, &mut work).await;
     }
     core.metrics.calls.down();
+}
+
+/// Ends a call for its caller. `outcome` is what its handler ended with, if it has.
+fn conclude(call: &Arc<CallState>, outcome: Option<Reply>) {
+    match (outcome, call.cancel_reason()) {
+        (Some(reply), None) => finish(call, Some(reply)),
+        // It ended in the same moment; its result is better than the news that it ran out of time.
+        (Some(reply @ Reply::Result(_)), Some(reason)) if said_to_caller(call, reason).is_some() => {
+            finish(call, Some(reply));
+        }
+        // A handler that ends because it is cancelled may well say so; what its caller is told is ours to say.
+        (_, reason) => {
+            call.core.metrics.calls_cancelled.up();
+            if let Some(reason) = reason {
+                log::cancelled(call, reason);
+            }
+            finish(call, reason.and_then(|reason| said_to_caller(call, reason)));
+        }
+    }
 }
 
 /// Returns when the call is to be cancelled: by somebody, or because it ran into a limit.
@@ -91,9 +103,16 @@ async fn watch_limits(call: &CallState) {
             return;
         }
         // Looked at only as often as it can become true: a call that is read costs one timer in `abandon_after`.
-        let abandon_after = millis(options.abandon_after);
-        let unread = call.exchange.unread_since().map_or(0, |since| now.saturating_sub(since.0));
+        let (unread_since, abandon_after) = call.unread();
+        let abandon_after = millis(abandon_after);
+        let unread = unread_since.map_or(0, |since| now.saturating_sub(since.0));
         if unread >= abandon_after {
+            // Its client may poll on another backend.
+            if let Some(outlet) = call.exchange.outlet()
+                && outlet.is_read_elsewhere().await
+            {
+                continue;
+            }
             call.core.metrics.calls_abandoned.up();
             call.cancel(CancelReason::Abandoned);
             return;
@@ -105,6 +124,41 @@ async fn watch_limits(call: &CallState) {
             () = tokio::time::sleep(Duration::from_millis(pause)) => {}
         }
     }
+}
+
+/// Returns when another backend has ended the call, or when that is to be expected: this backend has lost its lease, and nobody reads
+/// the call here. A call that is read here runs on: its client gets the result on that connection (SEMANTICS 6, "A store that does not answer").
+async fn watch_others(call: &Arc<CallState>) {
+    let Some(fleet) = &call.core.fleet else { return std::future::pending().await };
+    let outlet = call.exchange.wait_open().await;
+    sessions::watch(&call.core, &call.session);
+    let fenced = async {
+        let mut lease = fleet.lease.changes();
+        loop {
+            if !fleet.lease.is_fenced() {
+                // The sender lives as long as the endpoint.
+                let _ = lease.changed().await;
+            } else if call.exchange.unread_since().is_some() {
+                return;
+            } else {
+                tokio::select! {
+                    _ = lease.changed() => {}
+                    () = tokio::time::sleep(LOOK_AGAIN) => {}
+                }
+            }
+        }
+    };
+    let reason = tokio::select! {
+        lost = outlet.lost() => match lost {
+            Lost::Owner => CancelReason::OwnerLost,
+            Lost::StoreAway => CancelReason::StoreAway,
+        },
+        () = fenced => CancelReason::OwnerLost,
+    };
+    if reason == CancelReason::OwnerLost {
+        call.core.metrics.streams_lost.up();
+    }
+    call.cancel(reason);
 }
 
 /// What a caller is told of a call that was cancelled: nothing where it asked for that itself.
@@ -125,6 +179,11 @@ fn said_to_caller(call: &CallState, reason: CancelReason) -> Option<Reply> {
                 "nobody asked for the result of {method} for {:?}; it was cancelled",
                 call.core.options.abandon_after
             ),
+        ),
+        CancelReason::OwnerLost => fleet::owner_is_lost(),
+        CancelReason::StoreAway => ErrorObject::outcome_unknown(
+            "store_unavailable",
+            format!("the store that would keep the result of {method} is away; it was cancelled"),
         ),
         CancelReason::Draining => ErrorObject::outcome_unknown(
             "draining",
@@ -149,8 +208,7 @@ fn finish(call: &Arc<CallState>, reply: Option<Reply>) {
         }
         None => {}
     }
-    let reply = reply.map(|reply| project_reply(call.session.revision, call.request_method(), reply));
-    call.answer(reply.map(|reply| reply.to_bytes(call.id())));
+    call.conclude(reply);
 }
 
 fn settle(call: &CallState, outcome: Result<Reply, Panicked>) -> Reply {

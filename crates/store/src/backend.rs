@@ -1,6 +1,7 @@
 //! Backends: one lease for each incarnation of a process, not one for each stream.
 
-use crate::{StoreFuture, Unavailable};
+use crate::{StoreFuture, StreamKind, Unavailable};
+use bowline_proto::cursor::StreamId;
 use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 
@@ -25,6 +26,23 @@ pub enum BackendState {
     Gone,
 }
 
+/// A stream of a call that has not got its last message, as the reaper needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenStream {
+    /// The stream.
+    pub id: StreamId,
+    /// What it carries.
+    pub kind: StreamKind,
+    /// The epoch in force: whoever seals it does so at a higher one.
+    pub epoch: u64,
+    /// The last offset in the log (0 where there is none).
+    pub tail: u64,
+    /// The session it belongs to, where there is one.
+    pub session: Option<String>,
+    /// The JSON text of the id of the request that it answers.
+    pub request_id: Option<String>,
+}
+
 /// Leases.
 pub trait BackendRegistry: Send + Sync + 'static {
     /// Takes or prolongs the lease of `backend` for `ttl` from now.
@@ -37,6 +55,16 @@ pub trait BackendRegistry: Send + Sync + 'static {
 
     /// Whether `backend` is alive.
     fn backend_state(&self, backend: BackendId) -> StoreFuture<'_, Result<BackendState, Unavailable>>;
+
+    /// Every backend that has a lease, and every one that has none any more but still owns unsealed call streams.
+    fn backends(&self) -> StoreFuture<'_, Result<Vec<(BackendId, BackendState)>, Unavailable>>;
+
+    /// Unsealed call streams that `backend` owns (made), at most `limit` (for the reaper: it seals them at a higher epoch).
+    fn open_streams(
+        &self,
+        backend: BackendId,
+        limit: usize,
+    ) -> StoreFuture<'_, Result<Vec<OpenStream>, Unavailable>>;
 
     /// Gives the lease up.
     fn release(&self, backend: BackendId) -> StoreFuture<'_, Result<(), Unavailable>>;

@@ -37,6 +37,17 @@ impl<'a, T> StoreFuture<'a, T> {
         }
     }
 
+    /// The answer, if it is there already; else the future, to be awaited.
+    ///
+    /// # Errors
+    /// The future: the answer takes IO.
+    pub fn try_now(self) -> Result<T, Self> {
+        match self.0 {
+            State::Ready(Some(value)) => Ok(value),
+            other => Err(Self(other)),
+        }
+    }
+
     /// The answer, changed by `change`.
     pub fn map<U>(self, change: impl FnOnce(T) -> U + Send + 'a) -> StoreFuture<'a, U>
     where

@@ -6,6 +6,7 @@
 //! - [`SessionStore`]: what is known of a session, versioned, with a tombstone when it ends
 //! - [`Mailbox`]: what a client says to a running call, from any backend
 //! - [`BackendRegistry`]: one lease for each backend
+//! - [`KeyStore`]: the keys that all backends sign with, where none was configured
 //! - [`WakeBus`]: hints that a stream has something new; with all of them lost the system is slower, never wrong
 //!
 //! [`Store`] bundles them. Every store passes the kit in `bowline-store-kit`.
@@ -14,16 +15,18 @@ mod backend;
 mod error;
 mod figure;
 mod future;
+mod keys;
 mod mailbox;
 mod memory;
 mod session;
 mod stream;
 mod wake;
 
-pub use backend::{BackendId, BackendRegistry, BackendState};
+pub use backend::{BackendId, BackendRegistry, BackendState, OpenStream};
 pub use error::{CreateError, ReadError, Unavailable, UpdateError, WriteError};
 pub use figure::{Figure, FigureKind};
 pub use future::StoreFuture;
+pub use keys::KeyStore;
 pub use mailbox::{Letter, Mailbox};
 pub use memory::{MemoryLimits, MemoryStats, MemoryStore, Swept};
 pub use session::{SessionLookup, SessionRecord, SessionStore, Version};
@@ -33,6 +36,6 @@ pub use stream::{
 pub use wake::{WakeBus, Wakeups};
 
 /// Everything that a server keeps, in one object.
-pub trait Store: StreamLog + SessionStore + Mailbox + BackendRegistry + WakeBus {}
+pub trait Store: StreamLog + SessionStore + Mailbox + BackendRegistry + KeyStore + WakeBus {}
 
-impl<T: StreamLog + SessionStore + Mailbox + BackendRegistry + WakeBus> Store for T {}
+impl<T: StreamLog + SessionStore + Mailbox + BackendRegistry + KeyStore + WakeBus> Store for T {}

@@ -3,7 +3,11 @@
 use crate::{CreateError, StoreFuture, Unavailable, UpdateError};
 use bowline_proto::{cursor::StreamId, jsonrpc::Raw, revision::Revision};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// What is known of a session: all that another backend needs to serve it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +26,10 @@ pub struct SessionRecord {
     pub subscriptions: BTreeSet<String>,
     /// The session's standalone stream.
     pub standalone: StreamId,
+    /// What those who serve the session want to be known on every backend, by name: small texts, such as a digest of what the client
+    /// has seen of a list.
+    #[serde(default)]
+    pub notes: BTreeMap<String, String>,
 }
 
 /// Counts the changes of a record.
@@ -56,7 +64,8 @@ pub trait SessionStore: Send + Sync + 'static {
     /// Looks a session up. Does not prolong its life.
     fn load_session(&self, id: &str) -> StoreFuture<'_, Result<SessionLookup, Unavailable>>;
 
-    /// Replaces the record if it still has `version`.
+    /// Replaces the record if it still has `version`. Wakes the waiters of the record's standalone stream, so that other
+    /// backends notice the change soon.
     fn update_session(
         &self,
         id: &str,
@@ -67,6 +76,7 @@ pub trait SessionStore: Send + Sync + 'static {
     /// Prolongs the session's life to `ttl` from now. Missing sessions are no error.
     fn touch_session(&self, id: &str, ttl: Duration) -> StoreFuture<'_, Result<(), Unavailable>>;
 
-    /// Ends a session and leaves a tombstone for `tombstone`. Returns whether it was alive.
+    /// Ends a session and leaves a tombstone for `tombstone`. Returns whether it was alive. Wakes the waiters of its standalone
+    /// stream.
     fn delete_session(&self, id: &str, tombstone: Duration) -> StoreFuture<'_, Result<bool, Unavailable>>;
 }

@@ -4,7 +4,8 @@ use bowline_proto::cursor::StreamId;
 use std::fmt;
 use tokio::sync::watch;
 
-/// Tells waiters that a stream changed: an append, a seal, an attachment, a letter.
+/// Tells waiters that a stream changed: an append, a seal, an attachment, a letter; on a session's
+/// standalone stream, also that the session's record was changed or ended.
 ///
 /// A wake-up may be lost, doubled or late; correctness comes from reading. Subscribe **before** reading, else what comes in
 /// between is missed until the next hint.

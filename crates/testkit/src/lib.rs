@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: the built program, raw HTTP, fault proxies, processes
+//! What the end-to-end tests share: the built program, raw HTTP, scripted servers, fault proxies, Redis, processes.
 //!
 //! Everything here panics when a test cannot go on, and says what it saw; nothing here uses the product's own code, so that
 //! a mistake in it cannot hide itself.
@@ -16,6 +16,8 @@ pub mod processes;
 mod program;
 mod proxy;
 mod raw;
+mod redis;
+pub mod scripted;
 mod session;
 mod sse;
 
@@ -28,6 +30,7 @@ pub use nginx::{Nginx, NginxOptions};
 pub use program::{Program, Serve};
 pub use proxy::{Proxy, ProxyKind, replace};
 pub use raw::{Chunk, Head, Raw};
+pub use redis::{Redis, RedisCluster, RedisKind, RedisReply, free_port, has_role};
 pub use session::{Session, initialize, text_of};
 pub use sse::Block;
 

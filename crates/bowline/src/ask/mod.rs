@@ -51,6 +51,8 @@ pub struct AskError {
     pub key: String,
     /// What went wrong.
     pub kind: AskErrorKind,
+    /// What a modern client is told where a handler does not deal with it.
+    for_client: Option<Box<ErrorObject>>,
 }
 
 /// What went wrong with a question.
@@ -74,7 +76,17 @@ pub enum AskErrorKind {
 
 impl AskError {
     pub(crate) fn new(key: &str, kind: AskErrorKind) -> Self {
-        Self { key: key.into(), kind }
+        Self { key: key.into(), kind, for_client: None }
+    }
+
+    /// This error, which a modern client has to be told as `error` unless the handler deals with it.
+    pub(crate) fn told_as(mut self, error: ErrorObject) -> Self {
+        self.for_client = Some(Box::new(error));
+        self
+    }
+
+    pub(crate) fn for_client(&self) -> Option<ErrorObject> {
+        self.for_client.as_deref().cloned()
     }
 
     /// `data.reason` of the error that came: one word that programs can act on.

@@ -8,6 +8,7 @@ mod changing;
 mod examples;
 mod http;
 mod life;
+mod modern;
 mod prompts;
 mod resources;
 mod stdio;
@@ -17,5 +18,5 @@ use bowline::Revision;
 
 /// The revisions with a handshake, by name.
 pub(crate) fn revisions() -> [&'static str; 4] {
-    Revision::ALL.map(Revision::as_str)
+    Revision::LEGACY.map(Revision::as_str)
 }

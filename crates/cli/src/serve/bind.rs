@@ -1,6 +1,7 @@
 //! Takes the address, or says who has it.
 
 use super::{address::Address, blame};
+use listenfd::ListenFd;
 use std::io;
 use std::net::SocketAddr;
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
@@ -32,11 +33,59 @@ pub(crate) enum BindError {
     NotOurs(Address),
     #[error("{address} cannot be listened on: {source}")]
     Other { address: Address, source: io::Error },
+    #[error("LISTEN_FDS hands over {0} sockets, and one is served here: give the unit one ListenStream=")]
+    TooMany(usize),
+    #[error(
+        "LISTEN_FDS hands over what is no listening TCP socket: {0}. Give the unit a ListenStream= with a port"
+    )]
+    HandedOver(#[source] io::Error),
+}
+
+/// Where the endpoint listens.
+pub(crate) struct Bound {
+    pub(crate) listener: TcpListener,
+    /// Whether another process may listen there too.
+    pub(crate) shared: bool,
+}
+
+/// Takes the socket that was handed over (`LISTEN_FDS`, as systemd does it), else listens on `address`; with `reuse_port`, beside others
+/// that do so too.
+pub(crate) async fn endpoint(address: &Address, reuse_port: bool) -> Result<Bound, BindError> {
+    if let Some(listener) = handed_over()? {
+        return Ok(Bound { listener, shared: true });
+    }
+    let listener = bind_with(address, "--port N", reuse_port).await?;
+    Ok(Bound { listener, shared: reuse_port })
+}
+
+/// The socket of `LISTEN_FDS`, where that is meant for this process.
+fn handed_over() -> Result<Option<TcpListener>, BindError> {
+    let mut sockets = ListenFd::from_env();
+    match sockets.len() {
+        0 => Ok(None),
+        1 => {
+            let socket = sockets.take_tcp_listener(0).map_err(BindError::HandedOver)?;
+            let listener = socket.map(|socket| {
+                socket.set_nonblocking(true)?;
+                TcpListener::from_std(socket)
+            });
+            listener.transpose().map_err(BindError::HandedOver)
+        }
+        more => Err(BindError::TooMany(more)),
+    }
 }
 
 /// Listens on `address`, whose port `option` sets; where a name has several addresses, on the first that is free.
 pub(crate) async fn bind(address: &Address, option: &'static str) -> Result<TcpListener, BindError> {
-    let bound = first_free(address).await;
+    bind_with(address, option, false).await
+}
+
+async fn bind_with(
+    address: &Address,
+    option: &'static str,
+    reuse_port: bool,
+) -> Result<TcpListener, BindError> {
+    let bound = first_free(address, reuse_port).await;
     bound.map_err(|source| {
         let address = address.clone();
         match source.kind() {
@@ -52,10 +101,10 @@ pub(crate) async fn bind(address: &Address, option: &'static str) -> Result<TcpL
     })
 }
 
-async fn first_free(address: &Address) -> io::Result<TcpListener> {
+async fn first_free(address: &Address, reuse_port: bool) -> io::Result<TcpListener> {
     let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in lookup_host((address.host.as_str(), address.port)).await? {
-        match listen(address) {
+        match listen(address, reuse_port) {
             Ok(listener) => return Ok(listener),
             Err(error) => refused = error,
         }
@@ -63,10 +112,13 @@ async fn first_free(address: &Address) -> io::Result<TcpListener> {
     Err(refused)
 }
 
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+fn listen(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     // A restart must not wait for connections of the last run to be forgotten.
     socket.set_reuseaddr(true)?;
+    if reuse_port {
+        socket.set_reuseport(true)?;
+    }
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
@@ -87,6 +139,15 @@ mod tests {
         assert!(error.starts_with(&format!("127.0.0.1:{port} is in use")), "{error}");
         #[cfg(target_os = "linux")]
         assert!(error.contains(&format!("(pid {})", std::process::id())), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_port_is_shared_with_who_shares_it_too() {
+        let first = bind_with(&address("127.0.0.1", 0), "--port N", true).await.unwrap();
+        let port = first.local_addr().unwrap().port();
+        let second = endpoint(&address("127.0.0.1", port), true).await.unwrap();
+        assert!(second.shared);
+        assert!(matches!(endpoint(&address("127.0.0.1", port), false).await, Err(BindError::InUse { .. })));
     }
 
     #[tokio::test]

@@ -11,6 +11,7 @@ mod reload;
 mod run;
 mod settings;
 mod signals;
+mod store;
 mod tls;
 mod tokens;
 

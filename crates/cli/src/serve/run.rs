@@ -2,10 +2,11 @@
 
 use super::{
     announce::Announcement,
-    bind::{self, BindError},
+    bind::{self, BindError, Bound},
     reload::{Reload, Watch},
     settings::Settings,
     signals::Signals,
+    store,
 };
 use crate::{duration, logging::LogFormat};
 use bowline_gateway::{
@@ -31,6 +32,8 @@ pub(crate) enum RunError {
     #[error(transparent)]
     Bind(#[from] BindError),
     #[error(transparent)]
+    Store(#[from] store::OpenError),
+    #[error(transparent)]
     Guard(#[from] GuardError),
     #[error("this program's own file was not found: {0}")]
     OwnProgram(#[source] io::Error),
@@ -51,7 +54,8 @@ pub(crate) async fn run(settings: Settings, format: LogFormat) -> Result<ExitCod
     let reload = (!watched.is_empty()).then(Arc::<Notify>::default);
     let mut signals = Signals::new(reload.clone()).map_err(RunError::Signals)?;
     settings.child.find_program()?;
-    let listener = bind::bind(&settings.address, "--port N").await?;
+    let store = settings.store.open(settings.store_options.clone()).await?;
+    let Bound { listener, shared } = bind::endpoint(&settings.address, settings.reuse_port).await?;
     let bound = listener.local_addr().map_err(RunError::LocalAddress)?;
     let admin_listener = match &settings.admin {
         Some(address) => Some(bind::bind(address, "--admin ADDR:PORT").await?),
@@ -66,9 +70,11 @@ pub(crate) async fn run(settings: Settings, format: LogFormat) -> Result<ExitCod
 
     let gateway = gateway(&settings, guard);
     let drain_timeout = settings.drain_timeout;
-    let options = settings.listener;
+    let mut options = settings.listener;
+    // Others accept in our place, and find in the store what we leave there.
+    options.hand_over = shared && store.is_some();
     let tls = settings.tls.clone();
-    let endpoint = endpoint(settings, Arc::clone(&gateway), bound.ip().is_loopback());
+    let endpoint = endpoint(settings, store, Arc::clone(&gateway), bound.ip().is_loopback());
     let (stop, _) = watch::channel(false);
     let stopped = || {
         let mut stopped = stop.subscribe();
@@ -154,7 +160,12 @@ fn gateway(settings: &Settings, guard: Guard) -> Arc<Gateway> {
     Gateway::new(options, guard)
 }
 
-fn endpoint(settings: Settings, gateway: Arc<Gateway>, loopback: bool) -> Endpoint {
+fn endpoint(
+    settings: Settings,
+    store: Option<store::Opened>,
+    gateway: Arc<Gateway>,
+    loopback: bool,
+) -> Endpoint {
     let mut builder = Endpoint::builder(gateway)
         .path(settings.path)
         .session_mode(settings.mode)
@@ -166,6 +177,10 @@ fn endpoint(settings: Settings, gateway: Arc<Gateway>, loopback: bool) -> Endpoi
         // Never to the network, and never through a proxy.
         .metrics_page(settings.admin.is_none() && loopback && !settings.trust_proxy)
         .options(settings.endpoint);
+    if let Some(store::Opened { store, name }) = store {
+        tracing::info!(store = name, "sessions, calls and results are kept where other processes find them");
+        builder = builder.shared_store(store);
+    }
     if let Some(keyring) = settings.keyring {
         builder = builder.keyring(keyring);
     }

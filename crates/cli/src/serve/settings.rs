@@ -5,6 +5,7 @@ use super::{
     command::{self, CommandError},
     keys::{self, KeyError},
     options::{ChildMode, Mode, Response, ServeOptions, Stale},
+    store::{StoreOptions, StoreUrl, StoreUrlError},
     tls::{Tls, TlsError},
     tokens::{TokenError, Tokens},
 };
@@ -31,6 +32,14 @@ pub(crate) enum UsageError {
     Token(#[from] TokenError),
     #[error(transparent)]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    Store(#[from] StoreUrlError),
+    #[error(
+        "--rotate-key-every needs a --store that several processes share, and no key of yours: keys of BOWLINE_KEY or --key-file are replaced there"
+    )]
+    Rotation,
+    #[error("--reuse-port needs a port: with port 0 every process has one of its own; say --port N")]
+    ReuseAnyPort,
     #[error("--allow-origin: {0}")]
     Origin(#[source] AllowListError),
     #[error("--allow-host: {0}")]
@@ -69,6 +78,11 @@ pub(crate) struct Settings {
     pub(crate) tokens: Option<Arc<Tokens>>,
     /// Plain HTTP where there is none.
     pub(crate) tls: Option<Arc<Tls>>,
+    /// Where everything is kept.
+    pub(crate) store: StoreUrl,
+    pub(crate) store_options: StoreOptions,
+    /// Whether others may listen on the address too.
+    pub(crate) reuse_port: bool,
     pub(crate) endpoint: Options,
     pub(crate) listener: ListenerOptions,
     pub(crate) child: ChildSpec,
@@ -104,6 +118,14 @@ impl Settings {
         let mode = session_mode(&options.sessions)?;
         let sharing = sharing(mode, child.mode, child.pool)?;
         let keyring = keys::keyring(network.key_file.as_deref(), typed("key_file"), environment)?;
+        let state = options.state;
+        let store = StoreUrl::parse(&state.store)?;
+        if state.rotate_key_every.is_some() && (!store.is_shared() || keyring.is_some()) {
+            return Err(UsageError::Rotation);
+        }
+        if state.reuse_port && address.port == 0 {
+            return Err(UsageError::ReuseAnyPort);
+        }
         let access = options.access;
         let tokens = Tokens::new(access.auth_token_file.as_deref(), typed("auth_token_file"), environment)?;
         let tls = match (access.tls_cert, access.tls_key) {
@@ -150,6 +172,7 @@ impl Settings {
             per: rate.per,
             burst: access.rate_burst.unwrap_or(rate.count),
         });
+        endpoint.rotate_key_every = state.rotate_key_every;
         let mut listener = ListenerOptions::default();
         listener.max_connections = network.max_connections;
         listener.header_timeout = access.header_timeout;
@@ -167,6 +190,9 @@ impl Settings {
             keyring,
             tokens,
             tls,
+            store,
+            store_options: StoreOptions { durability: state.store_durability, prefix: state.store_prefix },
+            reuse_port: state.reuse_port,
             endpoint,
             listener,
             child: child.spec,

@@ -33,6 +33,17 @@ enum Phase {
     Ended,
 }
 
+/// Where a process stands that is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// It is the first one of its clients: it answers their `initialize`.
+    First,
+    /// Its client was served by another backend, or before this program was started again.
+    TakenUp,
+    /// It replaces one that ended.
+    Again,
+}
+
 /// What `initialize` was answered by the first process.
 pub(crate) struct Hello {
     /// The result.
@@ -52,6 +63,8 @@ pub(crate) struct Keeper {
     told: Mutex<Option<Raw>>,
     seen: Mutex<Seen>,
     looping: AtomicBool,
+    /// Where the first process stands.
+    begins: Start,
 }
 
 impl Keeper {
@@ -59,6 +72,24 @@ impl Keeper {
         common: &Arc<Common>,
         audience: Weak<dyn Audience>,
         place: Option<OwnedSemaphorePermit>,
+    ) -> Arc<Self> {
+        Self::begin(common, audience, place, Start::First)
+    }
+
+    /// For a client that another backend served before, or this program before it was started again.
+    pub(crate) fn taking_up(
+        common: &Arc<Common>,
+        audience: Weak<dyn Audience>,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Arc<Self> {
+        Self::begin(common, audience, place, Start::TakenUp)
+    }
+
+    fn begin(
+        common: &Arc<Common>,
+        audience: Weak<dyn Audience>,
+        place: Option<OwnedSemaphorePermit>,
+        begins: Start,
     ) -> Arc<Self> {
         Arc::new(Self {
             common: common.clone(),
@@ -68,6 +99,7 @@ impl Keeper {
             told: Mutex::new(None),
             seen: Mutex::default(),
             looping: AtomicBool::new(false),
+            begins,
         })
     }
 
@@ -179,8 +211,12 @@ impl Keeper {
 
     /// Takes note of an answer that goes to a client.
     pub(crate) fn note(&self, method: &str, params: Option<&Raw>, reply: &Reply) {
-        if method.ends_with("/list") {
-            self.seen.lock().note(method, params, reply);
+        if !method.ends_with("/list") {
+            return;
+        }
+        let noted = self.seen.lock().note(method, params, reply);
+        if let (Some((kind, digest)), Some(audience)) = (noted, self.audience.upgrade()) {
+            audience.note_seen(kind.method, digest);
         }
     }
 
@@ -207,20 +243,24 @@ impl Keeper {
 
     async fn keep_on(&self) {
         let mut backoff = Backoff::new(self.common.options.restart);
-        let mut first = true;
+        let mut start = self.begins;
         loop {
-            let starting = self.bring_up(&mut backoff, first).await;
+            let starting = self.bring_up(&mut backoff, start).await;
             let upstream = starting.upstream.clone();
             if !self.publish(Phase::Up(upstream.clone())) {
                 return;
             }
             starting.keep();
-            if !first {
-                self.common.counters.restarted.up();
+            match start {
+                Start::First => {}
+                Start::TakenUp => drop(self.common.counters.taken_up.up()),
+                Start::Again => drop(self.common.counters.restarted.up()),
             }
             let watch = async {
-                if !first {
-                    self.compare(&upstream).await;
+                match start {
+                    Start::First => {}
+                    Start::TakenUp => self.compare_noted(&upstream).await,
+                    Start::Again => self.compare(&upstream).await,
                 }
                 // A process that lives has come up; until then a crash loop stays one.
                 sleep(self.common.options.restart.stable).await;
@@ -231,7 +271,7 @@ impl Keeper {
                 exit = upstream.ended() => exit,
                 never = watch => match never {},
             };
-            first = false;
+            start = Start::Again;
             self.crashed(&exit, &mut backoff).await;
         }
     }
@@ -260,8 +300,8 @@ impl Keeper {
     }
 
     /// Starts processes until one comes up. For one client alone, the first is started once.
-    async fn bring_up(&self, backoff: &mut Backoff, first: bool) -> Starting {
-        let alone = first && self.place.lock().is_some();
+    async fn bring_up(&self, backoff: &mut Backoff, start: Start) -> Starting {
+        let alone = start == Start::First && self.place.lock().is_some();
         loop {
             let gate = &self.common.gate;
             let now = Instant::now().into_std();
@@ -287,7 +327,7 @@ impl Keeper {
                 // Whoever asks now waits for this try, and is not told of the last one.
                 self.publish(Phase::Starting);
             }
-            let error = match self.start(first).await {
+            let error = match self.start(start).await {
                 Ok(starting) => {
                     self.common.gate.came_up();
                     return starting;
@@ -312,8 +352,8 @@ impl Keeper {
         }
     }
 
-    /// Starts a process and shakes hands with it. With `first` unset, it is also brought to where the last one was.
-    async fn start(&self, first: bool) -> Result<Starting, Failure> {
+    /// Starts a process and shakes hands with it. One that is not the first is also brought to where the last one was.
+    async fn start(&self, start: Start) -> Result<Starting, Failure> {
         let common = &self.common;
         let Some(audience) = self.audience.upgrade() else {
             return Err(Failure { error: common.unavailable("is not needed any more"), counts: false });
@@ -360,10 +400,11 @@ impl Keeper {
             }
         };
         upstream.speaks(&result);
-        if first {
+        if start != Start::Again {
             // The line it came on may be large; this is kept as long as the session.
             *self.told.lock() = Raw::parse(result.as_str().to_owned()).ok();
-        } else {
+        }
+        if start != Start::First {
             upstream.initialized(None);
             self.restore(&upstream, &*audience, &result).await;
         }

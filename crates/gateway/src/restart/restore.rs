@@ -6,7 +6,7 @@ use bowline_proto::jsonrpc::{Notification, Raw};
 use tokio::time::timeout;
 
 use super::Keeper;
-use crate::lists::{ListKind, Pages};
+use crate::lists::{KINDS, ListKind, Pages};
 use crate::upstream::{Audience, Upstream};
 
 /// Pages of one list that are read for a comparison. A longer list is taken as changed.
@@ -64,6 +64,33 @@ impl Keeper {
             }
         }
         let Some(audience) = self.audience.upgrade() else { return };
+        for list in changed {
+            audience.tell(&Notification::new(format!("notifications/{list}/list_changed"), None));
+        }
+    }
+
+    /// The same for a client that another backend served, by what was noted of what it has seen. Where nothing was, it is told: looking
+    /// again costs it little.
+    pub(super) async fn compare_noted(&self, upstream: &Arc<Upstream>) {
+        let Some(audience) = self.audience.upgrade() else { return };
+        let mut changed: Vec<&str> = Vec::new();
+        for kind in &KINDS {
+            if !self.announces(kind) || changed.contains(&kind.capability) {
+                continue;
+            }
+            let now = match audience.seen(kind.method) {
+                Some(seen) => self.read(upstream, kind).await.filter(|now| now.digest() == seen),
+                None => None,
+            };
+            match now {
+                // From here on this backend knows what its client has seen.
+                Some(now) => self.seen.lock().set(kind, Some(now)),
+                // Templates are seldom read at all, and go by the name of resources.
+                None if kind.method == "resources/templates/list" && audience.seen(kind.method).is_none() => {
+                }
+                None => changed.push(kind.capability),
+            }
+        }
         for list in changed {
             audience.tell(&Notification::new(format!("notifications/{list}/list_changed"), None));
         }

@@ -38,6 +38,15 @@ pub(crate) trait Audience: Send + Sync + 'static {
     fn question(&self, upstream: &Upstream, request: &Request) -> Result<Question, ErrorObject>;
     /// Tells every client something of the gateway's own.
     fn tell(&self, notification: &Notification);
+    /// Notes what the client has seen of a list, by the method that reads it, for another backend that takes the client up.
+    fn note_seen(&self, method: &'static str, digest: String) {
+        let _ = (method, digest);
+    }
+    /// What was noted so.
+    fn seen(&self, method: &'static str) -> Option<String> {
+        let _ = method;
+        None
+    }
 }
 
 /// What came of a request.

@@ -10,3 +10,4 @@ mod odd;
 mod questions;
 mod shared;
 mod support;
+mod taken_up;

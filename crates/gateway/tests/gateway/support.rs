@@ -111,6 +111,18 @@ impl Server {
         Self { gateway, endpoint }
     }
 
+    /// One of several over a store.
+    pub(crate) fn sharing(options: GatewayOptions, store: &MemoryStore) -> Self {
+        let gateway = Gateway::new(options, Guard::none());
+        let endpoint = Endpoint::builder(gateway.clone()).shared_store(Arc::new(store.clone())).build();
+        Self { gateway, endpoint }
+    }
+
+    /// The same client at this server.
+    pub(crate) fn serves(&self, client: &Client) -> Client {
+        Client { endpoint: self.endpoint.clone(), session: client.session.clone() }
+    }
+
     pub(crate) fn client(&self) -> Client {
         Client { endpoint: self.endpoint.clone(), session: String::new() }
     }

@@ -34,6 +34,15 @@ pub enum ClientErrorKind {
         /// The HTTP status.
         status: u16,
     },
+    /// The connection broke after the request was on its way, before any answer.
+    #[error("the connection broke before the server answered")]
+    Lost,
+    /// The server answered in a way that no MCP server does.
+    #[error("the server's answer cannot be read: {reason}")]
+    Unreadable {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// Too many attempts in a row brought no message and no new id.
     #[error("gave up after {attempts} attempts in a row to resume the stream brought nothing new")]
     GaveUp {

@@ -71,7 +71,16 @@ pub struct CallStream {
     retry: Option<u64>,
     /// Attempts in a row that brought neither a message nor a new id.
     attempts: u32,
+    /// Polls in a row that brought the id that was presented and nothing else: the server is there, and says "wait".
+    repeats: u32,
+    /// Whether this connection brought such an id.
+    repeated: bool,
+    /// Whether ids mean anything: they do not from `2026-07-28` on.
+    resumable: bool,
 }
+
+/// How many polls that only repeat the id are worth one that brings nothing at all.
+const REPEATS_PER_ATTEMPT: u32 = 10;
 
 impl CallStream {
     /// The stream of the request of that id, which is about to be sent.
@@ -87,7 +96,35 @@ impl CallStream {
             may_repeat: false,
             retry: None,
             attempts: 0,
+            repeats: 0,
+            repeated: false,
+            resumable: true,
         }
+    }
+
+    /// The same for a request whose stream cannot be resumed, whatever ids it shows (`2026-07-28` on).
+    #[must_use]
+    pub const fn unresumable(policy: ReconnectPolicy, request: RequestId) -> Self {
+        let mut stream = Self::new(policy, request);
+        stream.resumable = false;
+        stream
+    }
+
+    /// A stream that another process began: its first action resumes it after `last_event_id`.
+    #[must_use]
+    pub fn resuming(policy: ReconnectPolicy, request: RequestId, now: Millis, last_event_id: String) -> Self {
+        let mut stream = Self::new(policy, request);
+        stream.cursor = Some(last_event_id.clone());
+        stream.phase = Phase::Resuming;
+        stream.attempts = 1;
+        stream.actions.push_back(Action::Reconnect { at: now, last_event_id });
+        stream
+    }
+
+    /// The place in the stream: what a resume would present.
+    #[must_use]
+    pub fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
     }
 
     /// The status of the POST, or of a resume. `retry_after` is that header, in milliseconds.
@@ -100,6 +137,7 @@ impl CallStream {
             (Phase::Resuming, 204) => self.fail(ClientErrorKind::NothingLeft, true),
             (_, 200..=299) => {
                 self.may_repeat = self.phase == Phase::Resuming && self.cursor_had_data;
+                self.repeated = false;
                 self.phase = Phase::Reading;
             }
             (Phase::Posting, 404) => self.fail(ClientErrorKind::SessionGone, false),
@@ -127,7 +165,7 @@ impl CallStream {
         }
         self.retry = retry.or(self.retry);
         let data = data.filter(|data| !data.is_empty());
-        let id = id.filter(|id| !id.is_empty());
+        let id = id.filter(|id| self.resumable && !id.is_empty());
         if id.is_none() && data.is_none() {
             return;
         }
@@ -142,6 +180,9 @@ impl CallStream {
         }
         if fresh || data.is_some() {
             self.attempts = 0;
+            self.repeats = 0;
+        } else {
+            self.repeated = true;
         }
         if let Some(data) = data {
             self.deliver(Bytes::copy_from_slice(data.as_bytes()));
@@ -154,7 +195,9 @@ impl CallStream {
             Phase::Over => {}
             Phase::Posting => self.fail(ClientErrorKind::NotResumable, true),
             Phase::Reading | Phase::Resuming => {
-                self.reconnect(now, self.retry, end == StreamEnd::Error, random);
+                // An empty answer counts as a failure too: at the server's own pace it would be a loop.
+                let in_vain = self.attempts > 0 && !self.repeated;
+                self.reconnect(now, self.retry, end == StreamEnd::Error || in_vain, random);
             }
         }
     }
@@ -219,15 +262,22 @@ impl CallStream {
     }
 
     fn reconnect(&mut self, now: Millis, asked: Option<u64>, backs_off: bool, random: u64) {
-        let Some(cursor) = self.cursor.clone() else {
+        let Some(cursor) = self.cursor.clone().filter(|_| self.policy.max_attempts > 0) else {
             self.fail(ClientErrorKind::NotResumable, true);
             return;
         };
-        if self.attempts >= self.policy.max_attempts {
-            self.fail(ClientErrorKind::GaveUp { attempts: self.attempts }, true);
+        if std::mem::take(&mut self.repeated) && self.attempts > 0 {
+            self.attempts -= 1;
+            self.repeats += 1;
+        }
+        if self.attempts >= self.policy.max_attempts
+            || self.repeats >= self.policy.max_attempts.saturating_mul(REPEATS_PER_ATTEMPT)
+        {
+            let attempts = self.attempts.max(self.repeats);
+            self.fail(ClientErrorKind::GaveUp { attempts }, true);
             return;
         }
-        let wait = self.policy.wait(self.attempts, asked, backs_off, random);
+        let wait = self.policy.wait(self.attempts.max(self.repeats), asked, backs_off, random);
         self.attempts += 1;
         self.phase = Phase::Resuming;
         self.actions.push_back(Action::Reconnect { at: now.after(wait), last_event_id: cursor });

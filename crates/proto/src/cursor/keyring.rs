@@ -199,6 +199,11 @@ impl ScopedKeys {
         })
     }
 
+    /// The keys themselves, newest first, for what is encrypted with them.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &[u8; 32]> {
+        self.keys.iter().map(|key| &key.root)
+    }
+
     fn newest(&self) -> &RootKey {
         self.keys.first().expect("a keyring has at least one key")
     }

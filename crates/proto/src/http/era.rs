@@ -1,12 +1,13 @@
-//! Which revision a request speaks: its header, its claim, and the session's (SEMANTICS 1.8 and 2).
+//! Which revision a request speaks: its header, its claim, and the session's (SEMANTICS 1.8, 2 and 4).
 //!
 //! The era is decided before the session is looked at: a client of a revision that is not served holds no session of ours,
 //! and has to read -32022, which makes it fall back to `initialize`. So "not served" answers before "no session id" and
 //! before "session not found".
 
-use super::{MCP_PROTOCOL_VERSION, Refusal, refusal::shown};
+use super::{MCP_PROTOCOL_VERSION, Payload, Policy, Refusal, refusal::shown};
 use crate::{
     jsonrpc::{ErrorObject, Message, Raw, RequestId, code},
+    modern::meta::PROTOCOL_VERSION,
     revision::Revision,
 };
 use http::{HeaderMap, StatusCode};
@@ -14,8 +15,62 @@ use memchr::memmem;
 use serde_json::json;
 use std::sync::LazyLock;
 
-/// The key of a request's metadata by which a modern client says its revision.
-const CLAIM: &str = "io.modelcontextprotocol/protocolVersion";
+/// The era of a POST.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Era {
+    /// With a handshake; what `MCP-Protocol-Version` says, where it stands there.
+    Legacy(Option<Revision>),
+    /// With metadata on every request: the header and, where the message is a request, its claim agree on this revision.
+    Modern(Revision),
+}
+
+/// Which era the messages of a POST are of.
+///
+/// # Errors
+/// - 400 with -32022: a revision that is not served, and what is no revision, in the header or in a claim.
+/// - 400 with -32020: the header and the claim of a modern revision do not agree, or the header is missing.
+/// - 400 with -32602: a claim that is no text; a modern header on a request without a claim.
+/// - 400 with -32600: two revisions in the header.
+pub(super) fn era(policy: &Policy, headers: &HeaderMap, body: &Payload) -> Result<Era, Refusal> {
+    let id = body.request_id();
+    let header = header_revision(policy, headers, id)?;
+    for message in body.messages() {
+        let Some(claim) = claim_of(message) else { continue };
+        let Some(name) = claim.string() else {
+            if policy.modern {
+                let what = format!("_meta[\"{PROTOCOL_VERSION}\"] has to be a string");
+                return Err(Refusal::new(
+                    StatusCode::BAD_REQUEST,
+                    ErrorObject::new(code::INVALID_PARAMS, format!("Invalid params: {what}")),
+                )
+                .with_id(id.cloned()));
+            }
+            return Err(unsupported(policy, &shown(claim.as_str().as_bytes()), id));
+        };
+        let claimed = Revision::from_wire(&name).filter(|&revision| policy.serves_revision(revision));
+        // Where one of the two is modern they have to agree. A legacy claim beside a legacy header says nothing new.
+        let modern = |revision: Option<Revision>| revision.is_some_and(Revision::is_modern);
+        match claimed {
+            Some(_) if header == claimed => {}
+            Some(_) if modern(claimed) || modern(header) => return Err(disagreement(&name, header, id)),
+            Some(_) => {}
+            None if modern(header) => return Err(disagreement(&name, header, id)),
+            None => return Err(unsupported(policy, &shown(name.as_bytes()), id)),
+        }
+    }
+    Ok(match header {
+        Some(revision) if revision.is_modern() => Era::Modern(revision),
+        header => Era::Legacy(header),
+    })
+}
+
+/// Whether this request claims a revision that is none with a handshake: then it is modern, whatever its method.
+pub(super) fn claims_modern(params: Option<&Raw>) -> bool {
+    let claim = params.filter(|params| may_claim(params)).and_then(claim_in);
+    claim.is_some_and(|claim| {
+        claim.string().and_then(|name| Revision::from_wire(&name)).is_none_or(Revision::is_modern)
+    })
+}
 
 /// The revision that `MCP-Protocol-Version` names, if it stands there.
 ///
@@ -24,6 +79,7 @@ const CLAIM: &str = "io.modelcontextprotocol/protocolVersion";
 /// # Errors
 /// 400 with -32022 for a revision that is not served, and for what is no revision; 400 with -32600 for two revisions.
 pub(super) fn header_revision(
+    policy: &Policy,
     headers: &HeaderMap,
     id: Option<&RequestId>,
 ) -> Result<Option<Revision>, Refusal> {
@@ -32,7 +88,8 @@ pub(super) fn header_revision(
     let names = lines.flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
     for name in names.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty()) {
         let revision = std::str::from_utf8(name).ok().and_then(Revision::from_wire);
-        let Some(revision) = revision else { return Err(unsupported(&shown(name), id)) };
+        let served = revision.filter(|&revision| policy.serves_revision(revision));
+        let Some(revision) = served else { return Err(unsupported(policy, &shown(name), id)) };
         if let Some(other) = found.replace(revision).filter(|&other| other != revision) {
             return Err(Refusal::invalid_request(
                 format!("MCP-Protocol-Version names two revisions, {other} and {revision}"),
@@ -43,22 +100,14 @@ pub(super) fn header_revision(
     Ok(found)
 }
 
-/// Refuses a message whose metadata claims a revision that is not served. A claim of a legacy revision says nothing new.
-///
-/// # Errors
-/// 400 with -32022.
-pub(super) fn check_claim(message: &Message, id: Option<&RequestId>) -> Result<(), Refusal> {
+/// What the metadata of a message claims, where it claims anything.
+fn claim_of(message: &Message) -> Option<Raw> {
     let params = match message {
         Message::Request(request) => request.params.as_ref(),
         Message::Notification(notification) => notification.params.as_ref(),
         Message::Response(_) => None,
     };
-    let Some(claim) = params.filter(|params| may_claim(params)).and_then(claim_in) else { return Ok(()) };
-    let name = claim.string().unwrap_or_else(|| claim.as_str().to_owned());
-    match Revision::from_wire(&name) {
-        Some(_) => Ok(()),
-        None => Err(unsupported(&shown(name.as_bytes()), id)),
-    }
+    params.filter(|params| may_claim(params)).and_then(claim_in)
 }
 
 /// Whether the claim can be in this text at all. Its key has letters that stand as they are or as `\u00xx`, so that text
@@ -72,7 +121,7 @@ fn may_claim(params: &Raw) -> bool {
 }
 
 fn claim_in(params: &Raw) -> Option<Raw> {
-    params.member("_meta")?.member(CLAIM)
+    params.member("_meta")?.member(PROTOCOL_VERSION)
 }
 
 /// With the session's record: the header, where there is one, has to name the negotiated revision.
@@ -93,19 +142,34 @@ pub fn check_session_revision(
     }
 }
 
-fn unsupported(requested: &str, id: Option<&RequestId>) -> Refusal {
-    let mut supported = Revision::ALL.map(Revision::as_str);
-    supported.reverse();
+fn unsupported(policy: &Policy, requested: &str, id: Option<&RequestId>) -> Refusal {
+    let supported: Vec<_> = policy.revisions().map(Revision::as_str).collect();
     let error =
         ErrorObject::new(code::UNSUPPORTED_REVISION, format!("Unsupported protocol version: {requested}"))
             .with_data(&json!({ "supported": supported, "requested": requested }));
     Refusal::new(StatusCode::BAD_REQUEST, error).with_id(id.cloned())
 }
 
+fn disagreement(claimed: &str, header: Option<Revision>, id: Option<&RequestId>) -> Refusal {
+    let claimed = shown(claimed.as_bytes());
+    let what = match header {
+        Some(header) => format!("it is {header}, but the metadata of the body says {claimed}"),
+        None => format!("it is missing, and the metadata of the body says {claimed}"),
+    };
+    Refusal::new(
+        StatusCode::BAD_REQUEST,
+        ErrorObject::new(code::HEADER_MISMATCH, format!("Header mismatch: MCP-Protocol-Version: {what}")),
+    )
+    .with_id(id.cloned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jsonrpc::{Body, parse};
+    use crate::{
+        http::policy::tests::{STATEFUL, policy},
+        jsonrpc::{Body, parse},
+    };
     use bytes::Bytes;
     use http::HeaderValue;
 
@@ -142,7 +206,7 @@ mod tests {
                 headers.append(&MCP_PROTOCOL_VERSION, HeaderValue::from_bytes(line).unwrap());
             }
             assert_eq!(
-                header_revision(&headers, None).map_err(|refusal| told(&refusal)),
+                header_revision(&policy(STATEFUL), &headers, None).map_err(|refusal| told(&refusal)),
                 expected,
                 "{lines:?}"
             );
@@ -153,7 +217,7 @@ mod tests {
     fn a_refused_revision_says_what_is_served_newest_first() {
         let mut headers = HeaderMap::new();
         headers.insert(&MCP_PROTOCOL_VERSION, HeaderValue::from_static("2026-07-28"));
-        let body = header_revision(&headers, Some(&1.into())).unwrap_err().body();
+        let body = header_revision(&policy(STATEFUL), &headers, Some(&1.into())).unwrap_err().body();
         let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(
             body,
@@ -205,7 +269,8 @@ mod tests {
             for id in [r#""id":5,"#, ""] {
                 let text = format!(r#"{{"jsonrpc":"2.0",{id}"method":"x","params":{params}}}"#);
                 let Ok(Body::Single(message)) = parse(Bytes::from(text)) else { panic!("{params}") };
-                let refused = check_claim(&message, None).err().map(|refusal| told(&refusal));
+                let refused = era(&policy(STATEFUL), &HeaderMap::new(), &Payload::Single(message));
+                let refused = refused.err().map(|refusal| told(&refusal));
                 let expected = requested.map(|requested| (-32022, Some(requested.to_owned())));
                 assert_eq!(refused, expected, "{params}");
             }
@@ -222,5 +287,59 @@ mod tests {
         assert_eq!(told(&refusal), (-32600, None));
         assert_eq!(refusal.id, Some(3.into()));
         assert!(refusal.error.message.contains("2025-11-25") && refusal.error.message.contains("2025-06-18"));
+    }
+
+    /// What a request is found to be where modern revisions are served: its era, or the code of its refusal.
+    fn with_modern(header: Option<&str>, claim: Option<&str>) -> Result<Era, i64> {
+        let policy = Policy { modern: true, ..policy(STATEFUL) };
+        let mut headers = HeaderMap::new();
+        if let Some(header) = header {
+            headers.insert(&MCP_PROTOCOL_VERSION, HeaderValue::from_str(header).unwrap());
+        }
+        let meta = claim.map_or_else(String::new, |claim| format!(r#""{PROTOCOL_VERSION}":{claim}"#));
+        let text = format!(r#"{{"jsonrpc":"2.0","id":5,"method":"x","params":{{"_meta":{{{meta}}}}}}}"#);
+        let Ok(Body::Single(message)) = parse(Bytes::from(text)) else { panic!("{claim:?}") };
+        era(&policy, &headers, &Payload::Single(message)).map_err(|refusal| {
+            assert_eq!((refusal.status.as_u16(), refusal.id), (400, Some(5.into())));
+            refusal.error.code
+        })
+    }
+
+    #[test]
+    fn the_era_of_a_request_is_its_own() {
+        let (modern, legacy) = (Some("2026-07-28"), Some("2025-11-25"));
+        let (claims_modern, claims_legacy) = (Some(r#""2026-07-28""#), Some(r#""2025-06-18""#));
+        for (header, claim, expected) in [
+            (None, None, Ok(Era::Legacy(None))),
+            (legacy, None, Ok(Era::Legacy(Some(Revision::V2025_11_25)))),
+            (legacy, claims_legacy, Ok(Era::Legacy(Some(Revision::V2025_11_25)))),
+            (None, claims_legacy, Ok(Era::Legacy(None))),
+            (modern, claims_modern, Ok(Era::Modern(Revision::V2026_07_28))),
+            // What is missing in the body is looked at with the rest of the metadata.
+            (modern, None, Ok(Era::Modern(Revision::V2026_07_28))),
+            (None, claims_modern, Err(-32020)),
+            (legacy, claims_modern, Err(-32020)),
+            (modern, claims_legacy, Err(-32020)),
+            (modern, Some(r#""v999.0.0""#), Err(-32020)),
+            (Some("v999.0.0"), Some(r#""v999.0.0""#), Err(-32022)),
+            (Some("v999.0.0"), None, Err(-32022)),
+            (None, Some(r#""v999.0.0""#), Err(-32022)),
+            (legacy, Some(r#""v999.0.0""#), Err(-32022)),
+            (modern, Some("7"), Err(-32602)),
+            (None, Some("null"), Err(-32602)),
+        ] {
+            assert_eq!(with_modern(header, claim), expected, "{header:?} {claim:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_lists_the_modern_revision_where_it_is_served() {
+        let policy = Policy { modern: true, ..policy(STATEFUL) };
+        let refusal = unsupported(&policy, "v999.0.0", None);
+        let data: serde_json::Value = refusal.error.data.unwrap().to().unwrap();
+        assert_eq!(
+            data["supported"],
+            json!(["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])
+        );
     }
 }

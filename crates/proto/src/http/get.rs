@@ -33,13 +33,15 @@ pub struct Delete<'h> {
 /// What this GET asks for, before any look-up.
 ///
 /// # Errors
-/// - 405: this session mode has nothing that could be read without a cursor, or nothing at all.
+/// - 405: this session mode has nothing that could be read without a cursor, or nothing at all; or the header names a modern
+///   revision.
 /// - 400 with -32022: a revision that is not served.
 /// - 400 with -32600: no session id, where there are sessions.
 /// - 404 with -32001: a session id that cannot be one of ours.
 pub fn route_get<'h>(policy: &Policy, headers: &'h HeaderMap) -> Result<Get<'h>, Refusal> {
     check_get_served(policy, headers)?;
-    let header_revision = header_revision(headers, None)?;
+    let header_revision = header_revision(policy, headers, None)?;
+    check_legacy(policy, header_revision)?;
     let session = match (policy.mode, Field::session(headers)) {
         (SessionMode::Stateful, Field::Text(session)) => Some(session),
         (SessionMode::Stateful, Field::Absent) => return Err(no_session(None)),
@@ -58,11 +60,25 @@ pub fn route_delete<'h>(policy: &Policy, headers: &'h HeaderMap) -> Result<Delet
     if policy.mode != SessionMode::Stateful {
         return Err(no_delete(policy));
     }
-    let header_revision = header_revision(headers, None)?;
+    let header_revision = header_revision(policy, headers, None)?;
+    check_legacy(policy, header_revision)?;
     match Field::session(headers) {
         Field::Text(session) => Ok(Delete { session, header_revision }),
         Field::Absent => Err(no_session(None)),
         Field::Unusable => Err(session_not_found(None)),
+    }
+}
+
+/// 405 for a client that says that it is modern: it has no sessions and no streams to come back to (SEMANTICS 4).
+fn check_legacy(policy: &Policy, header: Option<Revision>) -> Result<(), Refusal> {
+    match header {
+        Some(revision) if revision.is_modern() => Err(Refusal::method_not_allowed(
+            policy.methods(),
+            format!(
+                "Revision {revision} sends everything with POST: it has no sessions and no streams to come back to"
+            ),
+        )),
+        _ => Ok(()),
     }
 }
 

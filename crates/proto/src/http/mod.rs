@@ -1,4 +1,4 @@
-//! What an HTTP request asks for, decided from its method, headers and parsed body (SEMANTICS 1 to 3 and 5.6).
+//! What an HTTP request asks for, decided from its method, headers and parsed body (SEMANTICS 1 to 4 and 5.6).
 //!
 //! The server calls these in the order of SEMANTICS 1; the first that refuses answers:
 //!
@@ -42,7 +42,8 @@ pub use length::{check_length, too_large, too_slow};
 pub use negotiate::negotiate;
 pub use policy::{Methods, Policy, SessionMode, StaleSession};
 pub use post::{
-    InitializeRequest, Payload, Post, SessionPost, StatelessPost, check_session_post, route_post,
+    InitializeRequest, ModernMessage, ModernPost, Payload, Post, SessionPost, StatelessPost,
+    check_session_post, route_post,
 };
 pub use refusal::{Refusal, session_not_found};
 pub use resume::{CursorFact, CursorKind, GoneReason, Resume, ResumeFacts, SessionFact, StreamFact, resume};

@@ -1,6 +1,7 @@
 //! What an endpoint is configured to.
 
 use super::{AllowedHosts, AllowedOrigins};
+use crate::revision::Revision;
 
 /// What one endpoint serves, to whom; built once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Policy {
     pub mode: SessionMode,
     /// The largest body that is read, in bytes.
     pub body_limit: u64,
+    /// Whether modern revisions are served beside the legacy ones (SEMANTICS 4).
+    pub modern: bool,
 }
 
 /// Whether `initialize` starts a session.
@@ -78,6 +81,18 @@ impl Policy {
         }
     }
 
+    /// Whether `revision` is served.
+    #[must_use]
+    pub const fn serves_revision(&self, revision: Revision) -> bool {
+        self.modern || !revision.is_modern()
+    }
+
+    /// The revisions that are served, newest first.
+    pub fn revisions(&self) -> impl Iterator<Item = Revision> + use<> {
+        let modern = self.modern;
+        Revision::ALL.into_iter().rev().filter(move |revision| modern || !revision.is_modern())
+    }
+
     /// Whether `path` is the endpoint's, with or without a slash at its end.
     #[must_use]
     pub fn serves(&self, path: &str) -> bool {
@@ -101,6 +116,7 @@ pub(super) mod tests {
             loopback: true,
             mode,
             body_limit: 4 << 20,
+            modern: false,
         }
     }
 

@@ -1,4 +1,4 @@
-//! From a parsed body to what has to be done (SEMANTICS 1.8, 2 and 3).
+//! From a parsed body to what has to be done (SEMANTICS 1.8, 2, 3 and 4).
 //!
 //! Where the contract is silent:
 //! - `initialize` without a `params.protocolVersion` is a well-formed request with wrong parameters: 200 with -32602, as for
@@ -8,7 +8,7 @@
 
 use super::{
     Policy, Refusal, SessionMode, StaleSession,
-    era::{check_claim, check_session_revision, header_revision},
+    era::{Era, check_session_revision, claims_modern, era},
     fields::Field,
     session_not_found,
 };
@@ -27,6 +27,28 @@ pub enum Post<'h> {
     Session(SessionPost<'h>),
     /// Anything else, where there are none.
     Stateless(StatelessPost),
+    /// A request or a notification of a modern revision, whatever the session mode ([`modern::check_request`] is next).
+    ///
+    /// [`modern::check_request`]: crate::modern::check_request
+    Modern(ModernPost),
+}
+
+/// One message of a modern revision; never a response.
+#[derive(Debug)]
+pub struct ModernPost {
+    /// The revision that the header names.
+    pub revision: Revision,
+    /// The message.
+    pub message: ModernMessage,
+}
+
+/// What a modern client may send.
+#[derive(Debug)]
+pub enum ModernMessage {
+    /// Something to be answered.
+    Request(Request),
+    /// Something that has no effect: this era has no notifications over HTTP.
+    Notification,
 }
 
 /// A handshake.
@@ -97,17 +119,21 @@ impl Payload {
 /// - 400 with -32600: `initialize` in an array or without an id; no session id where there are sessions; without
 ///   sessions, a response, or an array in a revision that has none.
 /// - 400 with -32022: a revision that is not served, in the header or in the metadata.
+/// - 400 with -32020 or -32602: the header and the metadata of a modern request do not agree, or say nothing of use.
 /// - 404 with -32001: a session id that cannot be one of ours.
 /// - 200 with -32602: `initialize` without a `protocolVersion`.
 pub fn route_post<'h>(policy: &Policy, headers: &'h HeaderMap, body: Body) -> Result<Post<'h>, Refusal> {
     let body = match body {
-        Body::Single(Message::Request(request)) if is_initialize(&request.method) => {
+        Body::Single(Message::Request(request))
+            if is_initialize(&request.method)
+                && !(policy.modern && claims_modern(request.params.as_ref())) =>
+        {
             return initialize(request).map(Post::Initialize);
         }
         Body::Single(message) => Payload::Single(message),
         Body::Batch(members) => Payload::Batch(members),
     };
-    if body.messages().any(says_initialize) {
+    if body.messages().any(says_initialize) && body.request_id().is_none() {
         let message = match &body {
             Payload::Single(_) => "\"initialize\" is a request: it needs an \"id\"",
             Payload::Batch(_) => "\"initialize\" has to be sent alone, not in an array",
@@ -115,10 +141,12 @@ pub fn route_post<'h>(policy: &Policy, headers: &'h HeaderMap, body: Body) -> Re
         return Err(Refusal::invalid_request(message, None));
     }
 
-    let id = body.request_id();
-    let header_revision = header_revision(headers, id)?;
-    body.messages().try_for_each(|message| check_claim(message, id))?;
+    let header_revision = match era(policy, headers, &body)? {
+        Era::Legacy(header) => header,
+        Era::Modern(revision) => return modern(revision, body).map(Post::Modern),
+    };
 
+    let id = body.request_id();
     let session = Field::session(headers);
     match policy.mode {
         SessionMode::Stateful => match session {
@@ -141,6 +169,26 @@ pub fn route_post<'h>(policy: &Policy, headers: &'h HeaderMap, body: Body) -> Re
             Ok(Post::Stateless(StatelessPost { revision, body }))
         }
     }
+}
+
+fn modern(revision: Revision, body: Payload) -> Result<ModernPost, Refusal> {
+    let message = match body {
+        Payload::Single(Message::Request(request)) => ModernMessage::Request(request),
+        Payload::Single(Message::Notification(_)) => ModernMessage::Notification,
+        Payload::Single(Message::Response(_)) => {
+            return Err(Refusal::invalid_request(
+                format!("A response, but a server asks nothing of a client of revision {revision}"),
+                None,
+            ));
+        }
+        Payload::Batch(_) => {
+            return Err(Refusal::invalid_request(
+                format!("A JSON array, but revision {revision} sends one message at a time"),
+                None,
+            ));
+        }
+    };
+    Ok(ModernPost { revision, message })
 }
 
 /// With the session's record at hand: the header has to name the negotiated revision, and only a revision that has arrays
@@ -242,17 +290,25 @@ mod tests {
         headers
     }
 
-    /// What a POST is found to be, in one line.
+    /// What a POST is found to be where only legacy revisions are served, in one line.
     fn seen(mode: SessionMode, lines: &[(&'static str, &[u8])], body: &str) -> String {
+        seen_by(&policy(mode), lines, body)
+    }
+
+    fn seen_by(policy: &Policy, lines: &[(&'static str, &[u8])], body: &str) -> String {
         let headers = headers(lines);
         let body = parse(Bytes::copy_from_slice(body.as_bytes())).unwrap();
-        match route_post(&policy(mode), &headers, body) {
+        match route_post(policy, &headers, body) {
             Ok(Post::Initialize(found)) => format!("initialize {} -> {}", found.requested, found.revision),
             Ok(Post::Session(post)) => match post.header_revision {
                 Some(revision) => format!("session {} {revision}", post.session),
                 None => format!("session {}", post.session),
             },
             Ok(Post::Stateless(post)) => format!("stateless {}", post.revision),
+            Ok(Post::Modern(found)) => match found.message {
+                ModernMessage::Request(request) => format!("modern {} {}", found.revision, request.method),
+                ModernMessage::Notification => format!("modern {} notification", found.revision),
+            },
             Err(refusal) => {
                 let id = refusal.id.map_or_else(|| "no id".to_owned(), |id| format!("id {id}"));
                 format!("{} {} {id}", refusal.status.as_u16(), refusal.error.code)
@@ -357,6 +413,28 @@ mod tests {
                 assert_eq!(seen(mode, session, CLAIMING), "400 -32022 id 7");
                 assert_eq!(seen(mode, session, &format!("[{REQUEST},{CLAIMING}]")), "400 -32022 no id");
             }
+        }
+    }
+
+    #[test]
+    fn a_modern_request_is_modern_whatever_the_session_mode() {
+        let claiming = |method: &str| CLAIMING.replace("tools/list", method);
+        for mode in [STATEFUL, STATELESS, RESUMABLE, IGNORING] {
+            let policy = Policy { modern: true, ..policy(mode) };
+            for session in [&[][..], &[SESSION], &[ODD]] {
+                let lines = [session, &[MODERN, ("last-event-id", b"1")]].concat();
+                let seen = |body: &str| seen_by(&policy, &lines, body);
+                assert_eq!(seen(CLAIMING), "modern 2026-07-28 tools/list");
+                assert_eq!(seen(&claiming("initialize")), "modern 2026-07-28 initialize");
+                assert_eq!(seen(NOTE), "modern 2026-07-28 notification");
+                assert_eq!(seen(RESPONSE), "400 -32600 no id");
+                assert_eq!(seen(&format!("[{CLAIMING}]")), "400 -32600 no id");
+                // A handshake that a proxy put a header on is one all the same.
+                let hello = initialize_with(r#"{"protocolVersion":"2026-07-28"}"#);
+                assert_eq!(seen(&hello), "initialize 2026-07-28 -> 2025-11-25");
+            }
+            let lines = [SESSION, V1125];
+            assert_ne!(seen_by(&policy, &lines, REQUEST), "modern 2026-07-28 tools/list");
         }
     }
 

@@ -188,6 +188,17 @@ impl Writer {
         }
     }
 
+    /// A writer that can write nothing, and has nothing.
+    #[must_use]
+    pub const fn stopped(reason: StopReason) -> Self {
+        let mut writer = Self::new(
+            WriterConfig { max_queue_events: 0, max_queue_bytes: 0, max_event_bytes: usize::MAX },
+            0,
+        );
+        writer.stopped = Some(reason);
+        writer
+    }
+
     /// The writer that takes over a stream whose last offset is `tail`, at a higher epoch than the log's.
     #[must_use]
     pub const fn take_over(config: WriterConfig, epoch: u64, tail: u64) -> Self {
@@ -195,6 +206,38 @@ impl Writer {
         writer.created = true;
         writer.next = tail.saturating_add(1);
         writer
+    }
+
+    /// Goes on at another epoch, after `tail`: another writer took the stream over, and
+    /// this one takes it back with what it has not written. With `written`, the operation that was refused last is in the log all
+    /// the same: it was tried before, and the answer got lost.
+    ///
+    /// For a stream that several writers share, each with epochs of its own; what it stopped for before is forgotten.
+    pub fn take_back(&mut self, epoch: u64, tail: u64, written: bool) {
+        self.epoch = epoch;
+        self.next = tail.saturating_add(1);
+        self.created = true;
+        self.in_flight = false;
+        self.unsure = false;
+        self.confirmed = false;
+        self.stopped = None;
+        if written {
+            self.queue.finish();
+        }
+    }
+
+    /// Whether there is something to write once the stream is there.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        !self.queue.is_empty() || matches!(self.seal, Seal::Wanted { .. })
+    }
+
+    /// What the log has not confirmed of a stream that is about to be sealed, with the offset of the first message, as in
+    /// [`backlog`](Self::backlog). Nothing is added to it any more, so a connection that is open can be given it when the store is
+    /// away. `None` where the last message was not said yet, or is in the log.
+    #[must_use]
+    pub fn last_words(&self) -> Option<(u64, Vec<Bytes>)> {
+        matches!(self.seal, Seal::Wanted { .. }).then(|| self.backlog())
     }
 
     /// The epoch of every operation of this writer.

@@ -7,6 +7,7 @@ mod v2024_11_05;
 mod v2025_03_26;
 mod v2025_06_18;
 mod v2025_11_25;
+mod v2026_07_28;
 
 use crate::projection::Introduced;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,9 @@ pub enum Revision {
     /// Priming and polling of streams (SEP-1699), icons, URL elicitation, sampling with tools.
     #[serde(rename = "2025-11-25")]
     V2025_11_25,
+    /// The modern one: no handshake and no session, metadata on every request, round trips instead of requests of the server.
+    #[serde(rename = "2026-07-28")]
+    V2026_07_28,
 }
 
 /// What a revision has. Each field says what it is for; the values stand in one file per revision.
@@ -48,10 +52,18 @@ pub struct Features {
 
 impl Revision {
     /// Every revision, oldest first.
-    pub const ALL: [Self; 4] = [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25];
+    pub const ALL: [Self; 5] =
+        [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
+
+    /// The revisions with an `initialize` handshake, oldest first.
+    pub const LEGACY: [Self; 4] =
+        [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25];
 
     /// The newest revision with an `initialize` handshake: the answer to a revision that is not served.
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
+
+    /// The newest revision with metadata on every request.
+    pub const NEWEST_MODERN: Self = Self::V2026_07_28;
 
     /// What a request without `MCP-Protocol-Version` is taken to speak where no session says otherwise.
     pub const WITHOUT_HEADER: Self = Self::V2025_03_26;
@@ -64,6 +76,7 @@ impl Revision {
             Self::V2025_03_26 => "2025-03-26",
             Self::V2025_06_18 => "2025-06-18",
             Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
         }
     }
 
@@ -81,6 +94,7 @@ impl Revision {
             Self::V2025_03_26 => v2025_03_26::FEATURES,
             Self::V2025_06_18 => v2025_06_18::FEATURES,
             Self::V2025_11_25 => v2025_11_25::FEATURES,
+            Self::V2026_07_28 => v2026_07_28::FEATURES,
         }
     }
 
@@ -91,13 +105,21 @@ impl Revision {
             Self::V2025_03_26 => &v2025_03_26::INTRODUCED,
             Self::V2025_06_18 => &v2025_06_18::INTRODUCED,
             Self::V2025_11_25 => &v2025_11_25::INTRODUCED,
+            Self::V2026_07_28 => &v2026_07_28::INTRODUCED,
         }
     }
 
-    /// What `initialize` answers to a client that asks for `requested`: that revision where it is served, else the newest legacy one.
+    /// Whether it has no handshake: every request says what it speaks (SEMANTICS 4).
+    #[must_use]
+    pub const fn is_modern(self) -> bool {
+        matches!(self, Self::V2026_07_28)
+    }
+
+    /// What `initialize` answers to a client that asks for `requested`: that revision where it has a handshake and is served,
+    /// else the newest legacy one.
     #[must_use]
     pub fn negotiate(requested: &str) -> Self {
-        Self::from_wire(requested).unwrap_or(Self::NEWEST_LEGACY)
+        Self::from_wire(requested).filter(|revision| !revision.is_modern()).unwrap_or(Self::NEWEST_LEGACY)
     }
 }
 
@@ -118,6 +140,10 @@ mod tests {
             assert_eq!(serde_json::to_value(revision).unwrap(), revision.as_str());
         }
         assert!(Revision::ALL.is_sorted());
+        assert_eq!(Revision::LEGACY, Revision::ALL[..4]);
+        assert!(
+            Revision::ALL.iter().all(|revision| revision.is_modern() != Revision::LEGACY.contains(revision))
+        );
         assert_eq!(Revision::from_wire("2025-11-26"), None);
     }
 

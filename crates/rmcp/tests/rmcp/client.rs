@@ -70,6 +70,12 @@ pub(crate) struct Answer {
 }
 
 impl Client {
+    /// The same client at another endpoint.
+    pub(crate) fn at(&self, endpoint: &Endpoint) -> Self {
+        let next_id = AtomicU64::new(self.next_id.load(Ordering::Relaxed));
+        Self { endpoint: endpoint.clone(), session: self.session.clone(), next_id }
+    }
+
     async fn send(&self, method: &str, cursor: Option<&str>, id: u64, body: String) -> Answer {
         let mut request = Request::builder()
             .method(method)

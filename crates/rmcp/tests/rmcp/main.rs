@@ -14,3 +14,4 @@ mod example;
 mod handler;
 mod serving;
 mod stateless;
+mod taken_up;

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::Body;
 use bytes::Bytes;
+use http::{HeaderValue, header::CONNECTION};
 use http_body::{Frame, SizeHint};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioTimer;
@@ -68,9 +69,12 @@ async fn speak<A: Answers>(
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let (answers, busy) = (answers.clone(), place.used().request());
         async move {
-            Ok::<_, Infallible>(
-                answers.answer(request, remote).await.map(|body| Answered { body, _busy: busy }),
-            )
+            let mut response = answers.answer(request, remote).await;
+            // The next request of this client is for whoever accepts in our place.
+            if options.hand_over && answers.is_leaving() {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response.map(|body| Answered { body, _busy: busy }))
         }
     });
     let connection = http1::Builder::new()

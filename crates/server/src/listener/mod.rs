@@ -28,6 +28,9 @@ pub struct ListenerOptions {
     /// How long a connection may take for the head of a request, the time between two requests included. Default 90 s: above the
     /// 60 to 75 s that proxies keep idle connections.
     pub header_timeout: Duration,
+    /// Whether another process accepts connections at the same address (`SO_REUSEPORT`, or a socket that was handed over). Then this
+    /// one accepts no more as soon as its endpoint starts to leave; connections that are open are served on. Default `false`.
+    pub hand_over: bool,
     /// How long a peer may take nothing of what is written to it. Default 60 s; then the connection is closed, and a stream goes
     /// on without it.
     pub write_timeout: Duration,
@@ -39,6 +42,7 @@ impl Default for ListenerOptions {
             max_connections: 10_000,
             handshake_timeout: Duration::from_secs(10),
             header_timeout: Duration::from_secs(90),
+            hand_over: false,
             write_timeout: Duration::from_secs(60),
         }
     }
@@ -121,6 +125,12 @@ trait Answers: Clone + Send + Sync + 'static {
         remote: SocketAddr,
     ) -> impl Future<Output = Response<Body>> + Send;
 
+    /// Waits until no new connections are wanted.
+    fn leaves(&self) -> impl Future<Output = ()> + Send;
+
+    /// Whether it has come to that.
+    fn is_leaving(&self) -> bool;
+
     /// Where connections are counted; `None` where they are not.
     fn counted(&self) -> Option<&Metrics>;
 }
@@ -134,6 +144,14 @@ impl Answers for Endpoint {
         self.handle_from(request, remote.ip())
     }
 
+    async fn leaves(&self) {
+        self.leaving().await;
+    }
+
+    fn is_leaving(&self) -> bool {
+        Self::is_leaving(self)
+    }
+
     fn counted(&self) -> Option<&Metrics> {
         Some(self.metrics())
     }
@@ -142,6 +160,14 @@ impl Answers for Endpoint {
 impl Answers for Admin {
     async fn answer(&self, request: Request<Incoming>, _: SocketAddr) -> Response<Body> {
         self.handle(&request)
+    }
+
+    async fn leaves(&self) {
+        std::future::pending::<()>().await;
+    }
+
+    fn is_leaving(&self) -> bool {
+        false
     }
 
     fn counted(&self) -> Option<&Metrics> {
@@ -159,6 +185,15 @@ async fn accept<A: Answers, S: Secure>(
     let places = Places::new(options.max_connections);
     let (stopping, _) = watch::channel(false);
     let mut stop = std::pin::pin!(stop);
+    let leaver = answers.clone();
+    let mut leaving = std::pin::pin!(async move {
+        if options.hand_over {
+            leaver.leaves().await;
+        } else {
+            std::future::pending::<()>().await;
+        }
+    });
+    let mut handed_over = false;
     let mut second = tokio::time::interval(Duration::from_secs(1));
     second.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -169,7 +204,12 @@ async fn accept<A: Answers, S: Secure>(
                 places.tick();
                 continue;
             }
+            // Those that the system has accepted for us are served: nobody else can.
             accepted = listener.accept() => accepted,
+            () = &mut leaving, if !handed_over => {
+                handed_over = true;
+                break;
+            }
         };
         let (stream, remote) = match accepted {
             Ok(accepted) => accepted,
@@ -198,6 +238,15 @@ async fn accept<A: Answers, S: Secure>(
         tokio::spawn(connection(stream, remote, answers.clone(), secure.clone(), options, place, stopping));
     }
     drop(listener);
+    if handed_over {
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut stop => break,
+                _ = second.tick() => places.tick(),
+            }
+        }
+    }
     stopping.send_replace(true);
     let _ = tokio::time::timeout(LAST_BYTES, places.all_free()).await;
     Ok(())

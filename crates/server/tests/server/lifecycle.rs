@@ -68,8 +68,14 @@ async fn a_cancel_that_overtakes_its_request_meets_it() {
     let mut answer = client.call("stubborn", json!({})).await;
     assert_eq!(answer.event().await, None);
     assert_eq!(*server.script.cancelled.lock(), [CancelReason::Client]);
+    // Nor is it answered where its handler ends at once and says why.
+    assert_eq!(client.post(&cancel(3)).await.status, 202);
+    let mut answer = client.call("polite", json!({})).await;
+    assert!(answer.is_stream());
+    assert_eq!(answer.messages().await, [] as [serde_json::Value; 0]);
+    assert_eq!(server.endpoint.metrics().calls_cancelled.get(), 2);
     // One that is for a call of long ago does not meet another one.
-    client.post(&cancel(3)).await;
+    client.post(&cancel(4)).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let answer = client.call("count", json!({ "then": 0.5 })).await;
     assert_eq!(answer.json().await["result"]["counted"], 0);
@@ -212,6 +218,24 @@ async fn an_idle_session_ends_and_a_used_one_does_not() {
     assert_eq!(calling.call("echo", json!({})).await.status, 200);
     assert_eq!(reading.call("echo", json!({})).await.status, 200);
     assert_eq!(server.script.ended.load(Ordering::SeqCst), 1);
+}
+
+/// Its calls and its readers keep it, here and in the store: where the store forgot it, its end would leave no tombstone, and a poll
+/// would be told that the session was lost.
+#[tokio::test(start_paused = true)]
+async fn a_session_in_use_is_kept_by_the_store_too() {
+    let mut options = Options::default();
+    options.session_ttl = Duration::from_secs(60);
+    let server = Server::with(options);
+    for (first, last) in [(10, 80), (14, 61), (5, 250), (50, 100)] {
+        let mut client = server.client("2025-11-25").await;
+        tokio::time::sleep(Duration::from_secs(first)).await;
+        let mut call = client.call("gate", json!({})).await;
+        call.event().await;
+        tokio::time::sleep(Duration::from_secs(last - first)).await;
+        assert_eq!(client.delete().await.status, 204);
+        assert_eq!(client.get(call.last_id.as_deref()).await.status, 404, "from {first} s to {last} s");
+    }
 }
 
 #[tokio::test(start_paused = true)]

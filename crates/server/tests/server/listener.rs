@@ -91,3 +91,46 @@ async fn silence_and_slowness_are_counted() {
     assert_eq!(server.endpoint.metrics().heads_too_slow.get(), 2);
     serving.abort();
 }
+
+#[tokio::test]
+async fn an_address_is_handed_over_and_no_connection_is_refused() {
+    let store = bowline_store::MemoryStore::default();
+    let backend = || {
+        let store = std::sync::Arc::new(store.clone());
+        Server::built(|builder| builder.shared_store(store))
+    };
+    let (old, new) = (backend(), backend());
+    // One socket, two holders: as systemd hands it over.
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let address = socket.local_addr().unwrap();
+    let copy = socket.try_clone().unwrap();
+    let mut options = ListenerOptions::default();
+    options.hand_over = true;
+    let serve_on = |server: &Server, socket| {
+        let listener = TcpListener::from_std(socket).unwrap();
+        tokio::spawn(serve(listener, server.endpoint.clone(), options, std::future::pending()))
+    };
+    let _old = serve_on(&old, socket);
+    let mut kept = TcpStream::connect(address).await.unwrap();
+    post(&mut kept, &initialize("2025-11-25").to_string(), "").await;
+    let hello = answer(&mut kept).await;
+    let session = hello.lines().find(|line| line.starts_with("mcp-session-id")).unwrap().to_owned() + "\r\n";
+    old.endpoint.start_drain();
+    // Nobody accepts for a moment: whoever connects waits.
+    let mut early = TcpStream::connect(address).await.unwrap();
+    post(&mut early, r#"{"jsonrpc":"2.0","id":1,"method":"echo"}"#, &session).await;
+    let _new = serve_on(&new, copy);
+    answer(&mut early).await;
+    for id in 2..40 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        post(&mut stream, &format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"echo"}}"#), &session).await;
+        answer(&mut stream).await;
+    }
+    assert!(new.script.calls.load(std::sync::atomic::Ordering::SeqCst) >= 38);
+    // What is open at the old one is served there, once more.
+    post(&mut kept, r#"{"jsonrpc":"2.0","id":99,"method":"echo"}"#, &session).await;
+    let last = answer(&mut kept).await;
+    assert!(last.to_lowercase().contains("connection: close"), "{last}");
+    assert_eq!(timeout(PATIENCE, kept.read(&mut [0; 16])).await.unwrap().unwrap(), 0);
+}

@@ -18,6 +18,7 @@ pub(crate) struct Script {
     pub(crate) calls: AtomicUsize,
     pub(crate) finished: AtomicUsize,
     pub(crate) ended: AtomicUsize,
+    pub(crate) adopted: AtomicUsize,
     pub(crate) notified: AtomicUsize,
     pub(crate) cancelled: parking_lot::Mutex<Vec<CancelReason>>,
     /// Whether what was said after the answer was taken.
@@ -81,6 +82,11 @@ impl RawHandler for Scripted {
         self.0.notified.fetch_add(1, Ordering::SeqCst);
     }
 
+    fn adopt(&self, peer: &Peer) {
+        self.0.adopted.fetch_add(1, Ordering::SeqCst);
+        self.0.peers.lock().push(peer.clone());
+    }
+
     fn ended(&self, _: &Peer) {
         self.0.ended.fetch_add(1, Ordering::SeqCst);
     }
@@ -124,6 +130,11 @@ impl Script {
                 let reason = call.cancelled().await;
                 self.cancelled.lock().push(reason);
                 std::future::pending().await
+            }
+            // Ends as soon as it is cancelled, and says so.
+            "polite" => {
+                call.cancelled().await;
+                ErrorObject::internal("cancelled", "as you wish").into()
             }
             // Still talks when it is over.
             "talkative" => {

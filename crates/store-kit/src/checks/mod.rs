@@ -36,6 +36,7 @@ macro_rules! value {
 
 mod attachments;
 mod backends;
+mod keys;
 mod mailboxes;
 mod retention;
 mod seals;
@@ -148,11 +149,18 @@ list! {
         a_lease_is_prolonged,
         a_draining_backend_says_so,
         a_released_lease_is_gone,
+        backends_are_listed,
+        open_streams_are_found_by_their_owner,
+    }
+    keys {
+        keys_are_replaced_by_who_knows_them,
+        one_of_many_sets_of_keys_wins,
     }
     wakes {
         a_reader_that_only_reads_gets_everything,
         a_reader_that_subscribes_first_misses_nothing,
         changes_wake,
+        a_changed_session_wakes,
         other_streams_do_not_matter,
     }
 }

@@ -1,9 +1,9 @@
 use crate::{
     Kit,
-    harness::{ALL, LONG, at, bytes, droppable, kept},
+    harness::{ALL, LONG, at, bytes, droppable, kept, record},
 };
 use bowline_proto::cursor::StreamId;
-use bowline_store::{Appended, ReadLimit, Store, Wakeups, WriteError};
+use bowline_store::{Appended, ReadLimit, SessionRecord, Store, Wakeups, WriteError};
 use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinHandle, time::timeout};
 
@@ -122,4 +122,18 @@ pub(super) async fn other_streams_do_not_matter(kit: &Kit<'_>) -> Result<(), Str
     // A wake-up for nothing is allowed; that one of the others ended must not end this one.
     expect!(kit.store.append(at(id, 1, 1), droppable("a")).await, Ok(Appended::New), "appending");
     expect_woken(std::slice::from_mut(&mut wakeups), "an append").await
+}
+
+pub(super) async fn a_changed_session_wakes(kit: &Kit<'_>) -> Result<(), String> {
+    let store = &kit.store;
+    let id = Kit::session_id();
+    let before = SessionRecord { standalone: Kit::stream_id(), ..record("p") };
+    let version = value!(store.create_session(&id, before.clone(), LONG).await, "making a session");
+    let mut both = [store.subscribe(before.standalone), store.subscribe(before.standalone)];
+    let after = SessionRecord { log_level: None, ..before.clone() };
+    value!(store.update_session(&id, version, after).await, "changing it");
+    expect_woken(&mut both, "a change of the session").await?;
+    let mut both = [store.subscribe(before.standalone), store.subscribe(before.standalone)];
+    expect!(store.delete_session(&id, LONG).await, Ok(true), "ending it");
+    expect_woken(&mut both, "the end of the session").await
 }

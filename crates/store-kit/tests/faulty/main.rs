@@ -11,7 +11,7 @@ struct WithFault(Fault);
 
 impl Harness for WithFault {
     async fn open(&self) -> Arc<dyn Store> {
-        Arc::new(Faulty { store: MemoryStore::default(), fault: self.0 })
+        Arc::new(Faulty { store: MemoryStore::default(), fault: self.0, made: parking_lot::Mutex::default() })
     }
 
     fn clock(&self) -> &dyn Clock {
@@ -44,11 +44,28 @@ const CAUGHT_BY: &[(Fault, &str)] = &[
     (Fault::DrainingIsAlive, "a_draining_backend_says_so"),
     (Fault::AnyGeneration, "an_older_reader_delivers_nothing"),
     (Fault::NoWakes, "changes_wake"),
+    (Fault::ChangesDoNotWake, "a_changed_session_wakes"),
+    (Fault::SettledBackendsStay, "backends_are_listed"),
+    (Fault::DeadBackendsVanish, "backends_are_listed"),
+    (Fault::SealedIsOpen, "open_streams_are_found_by_their_owner"),
+    (Fault::LimitIsIgnored, "open_streams_are_found_by_their_owner"),
+    (Fault::AnySwapWins, "keys_are_replaced_by_who_knows_them"),
+    (Fault::LosersKeepTheirKeys, "one_of_many_sets_of_keys_wins"),
     (Fault::LateSubscription, "a_reader_that_subscribes_first_misses_nothing"),
 ];
 
-/// What no sequence of single operations shows: it takes a waiter.
-const BEYOND_THE_MODEL: &[Fault] = &[Fault::NoWakes, Fault::LateSubscription];
+/// What no sequence of the model shows: it takes a waiter, or what all who use a store share.
+const BEYOND_THE_MODEL: &[Fault] = &[
+    Fault::NoWakes,
+    Fault::LateSubscription,
+    Fault::ChangesDoNotWake,
+    Fault::SettledBackendsStay,
+    Fault::DeadBackendsVanish,
+    Fault::SealedIsOpen,
+    Fault::LimitIsIgnored,
+    Fault::AnySwapWins,
+    Fault::LosersKeepTheirKeys,
+];
 
 #[test]
 fn each_fault_is_caught_by_its_check() {

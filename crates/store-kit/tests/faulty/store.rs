@@ -2,9 +2,10 @@
 
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
-    Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, Letter, Mailbox,
-    MemoryStore, NewStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord, SessionStore, Store,
-    StoreFuture, StreamLog, Unavailable, UpdateError, Version, WakeBus, Wakeups, WriteAt, WriteError,
+    Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, KeyStore, Letter,
+    Mailbox, MemoryStore, NewStream, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord,
+    SessionStore, Store, StoreFuture, StreamLog, Unavailable, UpdateError, Version, WakeBus, Wakeups,
+    WriteAt, WriteError,
 };
 use bytes::Bytes;
 use std::time::Duration;
@@ -61,6 +62,20 @@ pub(crate) enum Fault {
     AnyGeneration,
     /// Nobody is woken.
     NoWakes,
+    /// A session that changes or ends wakes nobody.
+    ChangesDoNotWake,
+    /// A backend without a lease is listed although it owns nothing.
+    SettledBackendsStay,
+    /// A backend without a lease is not listed although it owns open streams.
+    DeadBackendsVanish,
+    /// Sealed streams count as open.
+    SealedIsOpen,
+    /// All open streams are returned, whatever the limit.
+    LimitIsIgnored,
+    /// Keys are replaced by anybody.
+    AnySwapWins,
+    /// Who loses a race for the keys is told its own.
+    LosersKeepTheirKeys,
     /// A subscription takes effect a moment after it was made.
     LateSubscription,
 }
@@ -69,6 +84,8 @@ pub(crate) enum Fault {
 pub(crate) struct Faulty {
     pub(crate) store: MemoryStore,
     pub(crate) fault: Fault,
+    /// Every stream that was made.
+    pub(crate) made: parking_lot::Mutex<Vec<NewStream>>,
 }
 
 const LONG: Duration = Duration::from_hours(100);
@@ -81,6 +98,7 @@ impl Faulty {
 
 impl StreamLog for Faulty {
     fn create(&self, stream: NewStream) -> StoreFuture<'_, Result<(), CreateError>> {
+        self.made.lock().push(stream.clone());
         self.store.create(stream)
     }
 
@@ -308,14 +326,78 @@ impl BackendRegistry for Faulty {
         self.store.backend_state(backend)
     }
 
+    fn backends(&self) -> StoreFuture<'_, Result<Vec<(BackendId, BackendState)>, Unavailable>> {
+        StoreFuture::later(async move {
+            let mut listed = self.store.backends().await?;
+            if self.has(Fault::DeadBackendsVanish) {
+                listed.retain(|(_, state)| *state != BackendState::Gone);
+            }
+            if self.has(Fault::SettledBackendsStay) {
+                let mut made = self.made.lock().clone();
+                made.retain(|stream| listed.iter().all(|(id, _)| *id != stream.owner));
+                listed.extend(made.iter().map(|stream| (stream.owner, BackendState::Gone)));
+            }
+            Ok(listed)
+        })
+    }
+
+    fn open_streams(
+        &self,
+        backend: BackendId,
+        limit: usize,
+    ) -> StoreFuture<'_, Result<Vec<OpenStream>, Unavailable>> {
+        let limit = if self.has(Fault::LimitIsIgnored) { usize::MAX } else { limit };
+        StoreFuture::later(async move {
+            let mut found = self.store.open_streams(backend, limit).await?;
+            if self.has(Fault::SealedIsOpen) {
+                let made = self.made.lock();
+                let missing = made
+                    .iter()
+                    .filter(|made| made.owner == backend && found.iter().all(|found| found.id != made.id));
+                let missing: Vec<_> = missing
+                    .map(|made| OpenStream {
+                        id: made.id,
+                        kind: made.kind,
+                        epoch: made.epoch,
+                        tail: 0,
+                        session: made.session.clone(),
+                        request_id: made.request_id.clone(),
+                    })
+                    .collect();
+                found.extend(missing);
+            }
+            Ok(found)
+        })
+    }
+
     fn release(&self, backend: BackendId) -> StoreFuture<'_, Result<(), Unavailable>> {
         self.store.release(backend)
     }
 }
 
+impl KeyStore for Faulty {
+    fn shared_keys(&self) -> StoreFuture<'_, Result<Vec<Bytes>, Unavailable>> {
+        self.store.shared_keys()
+    }
+
+    fn swap_keys(
+        &self,
+        before: Vec<Bytes>,
+        after: Vec<Bytes>,
+    ) -> StoreFuture<'_, Result<Vec<Bytes>, Unavailable>> {
+        StoreFuture::later(async move {
+            let before = if self.has(Fault::AnySwapWins) { self.store.shared_keys().await? } else { before };
+            let in_force = self.store.swap_keys(before, after.clone()).await?;
+            Ok(if self.has(Fault::LosersKeepTheirKeys) { after } else { in_force })
+        })
+    }
+}
+
 impl WakeBus for Faulty {
     fn subscribe(&self, stream: StreamId) -> Wakeups {
-        if self.has(Fault::NoWakes) {
+        // The standalone streams of the kit's sessions are not made: whoever waits for one waits for its session.
+        let of_a_session = self.made.lock().iter().all(|made| made.id != stream);
+        if self.has(Fault::NoWakes) || (self.has(Fault::ChangesDoNotWake) && of_a_session) {
             let (sender, receiver) = watch::channel(0);
             return Wakeups::new(receiver, Some(Box::new(sender)));
         }

@@ -82,6 +82,11 @@ impl<K: Clone + Eq + Hash + Ord, V> Expiring<K, V> {
         self.slots.get_mut(key).filter(|slot| now < slot.deadline).map(|slot| &mut slot.value)
     }
 
+    /// Every entry that has not ended, in no order.
+    pub(super) fn living(&self, now: Millis) -> impl Iterator<Item = (&K, &V)> {
+        self.slots.iter().filter(move |(_, slot)| now < slot.deadline).map(|(key, slot)| (key, &slot.value))
+    }
+
     /// Looks at an entry, ended or not.
     pub(super) fn peek<Q>(&self, key: &Q) -> Option<&V>
     where

@@ -2,14 +2,14 @@
 
 use super::MemoryLimits;
 use crate::{
-    Attachment, BackendId, EventClass, NewStream, Page, ReadError, ReadLimit, StreamKind, WriteAt, WriteError,
+    Attachment, BackendId, EventClass, NewStream, OpenStream, Page, ReadError, ReadLimit, StreamKind,
+    WriteAt, WriteError,
 };
+use bowline_proto::cursor::StreamId;
 use bytes::Bytes;
 use std::collections::VecDeque;
 
 /// A stream in memory. It knows neither time nor the bounds of the whole store.
-///
-/// The session and the request id of [`NewStream`] are not kept: nothing reads them back.
 #[derive(Debug)]
 pub(super) struct Log {
     events: VecDeque<Bytes>,
@@ -28,9 +28,21 @@ pub(super) struct Log {
     /// Its number in the order of seals; 0 while it is open.
     seal_number: u64,
     kind: StreamKind,
+    /// Whose it is, for the reaper; dropped when it is sealed.
+    of: Option<Box<Of>>,
     /// Whether it was sealed without a last message.
     cancelled: bool,
 }
+
+/// The session of a stream and the request that it answers.
+#[derive(Debug)]
+struct Of {
+    session: Option<Box<str>>,
+    request_id: Option<Box<str>>,
+}
+
+#[cfg(test)]
+pub(super) const OF_BYTES: usize = size_of::<Of>();
 
 /// Where a write belongs that nothing speaks against.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,8 +66,13 @@ impl Freed {
 }
 
 impl Log {
-    pub(super) const fn new(stream: &NewStream) -> Self {
+    pub(super) fn new(stream: &NewStream) -> Self {
+        let of = Of {
+            session: stream.session.as_deref().map(Into::into),
+            request_id: stream.request_id.as_deref().map(Into::into),
+        };
         Self {
+            of: (stream.kind == StreamKind::Call).then(|| Box::new(of)),
             events: VecDeque::new(),
             dropped: 0,
             epoch: stream.epoch,
@@ -70,6 +87,30 @@ impl Log {
             kind: stream.kind,
             cancelled: false,
         }
+    }
+
+    pub(super) const fn kind(&self) -> StreamKind {
+        self.kind
+    }
+
+    pub(super) const fn owner(&self) -> BackendId {
+        self.owner
+    }
+
+    /// What the reaper has to know, where this is an unsealed call's of `backend`.
+    pub(super) fn open_of(&self, backend: BackendId, id: StreamId) -> Option<OpenStream> {
+        if self.owner != backend || self.kind != StreamKind::Call || self.is_sealed() {
+            return None;
+        }
+        let of = self.of.as_deref();
+        Some(OpenStream {
+            id,
+            kind: self.kind,
+            epoch: self.epoch,
+            tail: self.tail(),
+            session: of.and_then(|of| of.session.as_deref()).map(str::to_owned),
+            request_id: of.and_then(|of| of.request_id.as_deref()).map(str::to_owned),
+        })
     }
 
     pub(super) fn tail(&self) -> u64 {
@@ -182,6 +223,7 @@ impl Log {
         self.take_over(epoch);
         self.cancelled = cancelled;
         self.seal_number = seal_number;
+        self.of = None;
         self.events.shrink_to_fit();
     }
 

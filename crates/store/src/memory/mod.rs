@@ -4,6 +4,7 @@
 //! else. Time to live is kept lazily (what is past its time reads as gone) and freed by [`MemoryStore::sweep`].
 
 mod expiring;
+mod keys;
 mod leases;
 mod limits;
 mod log;
@@ -19,6 +20,7 @@ pub use stats::{MemoryStats, Swept};
 
 use crate::BackendId;
 use bowline_proto::cursor::StreamId;
+use bytes::Bytes;
 use expiring::{Expiring, Origin, Popped};
 use log::Log;
 use mailboxes::LetterBox;
@@ -62,6 +64,9 @@ pub struct MemoryStore {
 struct Inner {
     shards: Box<[Mutex<Shard>]>,
     leases: Mutex<Expiring<BackendId, bool>>,
+    /// How many unsealed call streams each backend owns; none where it owns none.
+    owners: Mutex<HashMap<BackendId, u64>>,
+    keys: Mutex<Vec<Bytes>>,
     /// Sealed streams, the oldest seal first.
     seals: Order<StreamId>,
     /// Tombstones, the oldest first.
@@ -99,6 +104,8 @@ impl MemoryStore {
             inner: Arc::new(Inner {
                 shards,
                 leases: Mutex::new(Expiring::new()),
+                owners: Mutex::default(),
+                keys: Mutex::default(),
                 seals: Order::new(),
                 graves: Order::new(),
                 limits,

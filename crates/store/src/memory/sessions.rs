@@ -40,6 +40,7 @@ impl SessionStore for MemoryStore {
         record: SessionRecord,
     ) -> StoreFuture<'_, Result<Version, UpdateError>> {
         let now = self.inner.origin.now();
+        let standalone = record.standalone;
         let answer = match self.inner.shard_of(id.as_bytes()).sessions.get_mut(id, now) {
             Some(Entry::Live(current, kept)) if *current == version => {
                 *current = Version(version.0 + 1);
@@ -49,6 +50,9 @@ impl SessionStore for MemoryStore {
             Some(Entry::Live(..)) => Err(UpdateError::Conflict),
             Some(Entry::Ended(_)) | None => Err(UpdateError::Gone),
         };
+        if answer.is_ok() {
+            self.inner.wake(standalone);
+        }
         StoreFuture::ready(answer)
     }
 
@@ -93,15 +97,19 @@ impl Inner {
 
     fn delete_session(&self, id: &str, tombstone: Duration) -> bool {
         let now = self.origin.now();
-        {
+        let standalone = {
             let mut shard = self.shard_of(id.as_bytes());
-            let Some(entry @ Entry::Live(..)) = shard.sessions.get_mut(id, now) else { return false };
+            let Some(entry) = shard.sessions.get_mut(id, now) else { return false };
+            let Entry::Live(_, record) = entry else { return false };
+            let standalone = record.standalone;
             let number = self.graves.push(Arc::from(id));
             *entry = Entry::Ended(number);
             self.counts.sessions.sub(1);
             self.counts.tombstones.add(1);
             shard.sessions.set_deadline(id, now.plus(tombstone));
-        }
+            standalone
+        };
+        self.wake(standalone);
         while self.counts.tombstones.get() > self.limits.tombstones && self.evict_oldest_grave() {}
         true
     }

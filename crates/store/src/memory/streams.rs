@@ -124,6 +124,7 @@ impl Inner {
             }
             if self.counts.streams.reserve(1, limit) {
                 let log = Log::new(stream);
+                self.note_open(&log);
                 if let Some(ended) = shard.streams.insert(stream.id, log, now.plus(stream.open_ttl)) {
                     self.forget(&ended);
                 }
@@ -203,6 +204,7 @@ impl Inner {
         if let Some(keep) = keep {
             log.close(at.epoch, cancelled, self.seals.push(at.stream));
             self.counts.streams_sealed.add(1);
+            self.note_closed(log);
             shard.streams.set_deadline(&at.stream, now.plus(keep));
         }
         Try::Done(Ok(Appended::New), shard.waiter(at.stream))
@@ -244,6 +246,8 @@ impl Inner {
         if log.is_sealed() {
             self.counts.streams_sealed.sub(1);
             self.seals.remove(log.seal_number());
+        } else {
+            self.note_closed(log);
         }
         self.release(log.held());
     }

@@ -44,8 +44,8 @@ fn call(n: u64) -> NewStream {
         kind: StreamKind::Call,
         owner: BackendId(1),
         epoch: 1,
-        session: None,
-        request_id: None,
+        session: Some("q".repeat(22)),
+        request_id: Some("12".to_owned()),
         open_ttl: MINUTE,
         max_events: 1_000,
         max_bytes: 32 << 20,
@@ -88,5 +88,6 @@ fn record() -> SessionRecord {
         log_level: None,
         subscriptions: BTreeSet::new(),
         standalone: id(0),
+        notes: std::collections::BTreeMap::new(),
     }
 }

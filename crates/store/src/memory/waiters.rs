@@ -24,6 +24,14 @@ pub(super) fn wake(sender: &watch::Sender<u64>) {
     sender.send_modify(|version| *version = version.wrapping_add(1));
 }
 
+impl Inner {
+    /// Wakes whoever waits for a stream. No shard may be locked.
+    pub(super) fn wake(&self, stream: StreamId) {
+        let waiter = self.shard(stream).waiter(stream);
+        waiter.iter().for_each(wake);
+    }
+}
+
 impl super::Shard {
     pub(super) fn waiter(&self, stream: StreamId) -> Option<watch::Sender<u64>> {
         self.waiters.get(&stream).map(Waiter::handle)

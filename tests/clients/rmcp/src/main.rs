@@ -14,6 +14,7 @@ mod options;
 mod report;
 mod scenarios;
 mod session;
+mod soak;
 mod wire;
 
 use options::Options;
@@ -21,6 +22,19 @@ use report::Report;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime can be started");
+    if let [_, word, config] = std::env::args().collect::<Vec<_>>().as_slice()
+        && word == "soak"
+    {
+        return match runtime.block_on(soak::run(config)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let options = match Options::parse(std::env::args().skip(1)) {
         Ok(options) => options,
         Err(error) => {
@@ -29,8 +43,6 @@ fn main() -> ExitCode {
         }
     };
     let report = Report::new(options.deadline);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.expect("a runtime can be started");
     runtime.block_on(scenarios::run(&options, &report));
     let code = report.finish();
     // What a client leaves running must not hang the test.

@@ -9,6 +9,7 @@ use rmcp::transport::streamable_http_client::{
 use serde_json::{Value, json};
 use sse_stream::{Error as SseError, Sse};
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
 use std::sync::{Arc, Mutex};
 
 type Result<T> = std::result::Result<T, StreamableHttpError<reqwest::Error>>;
@@ -37,9 +38,15 @@ pub struct Seen {
 pub struct Wire {
     client: reqwest::Client,
     seen: Arc<Mutex<Seen>>,
+    /// Where the soak wants results written that name their call, before the SDK looks at them.
+    journal: Option<Arc<File>>,
 }
 
 impl Wire {
+    pub fn journalling(journal: Arc<File>) -> Self {
+        Self { journal: Some(journal), ..Self::default() }
+    }
+
     pub fn seen(&self) -> Seen {
         self.with(|seen| seen.clone())
     }
@@ -67,6 +74,11 @@ impl Wire {
 
     fn see(&self, text: &str) {
         let Ok(message) = serde_json::from_str::<Value>(text) else { return };
+        if let (Some(journal), Some(call)) =
+            (&self.journal, message["result"]["structuredContent"]["call"].as_str())
+        {
+            crate::soak::note(journal, json!({ "e": "response", "call": call }));
+        }
         self.with(|seen| match message["method"].as_str() {
             Some(method) if message.get("id").is_none() => {
                 *seen.notifications.entry(method.to_owned()).or_default() += 1;

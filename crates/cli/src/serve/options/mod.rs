@@ -5,6 +5,7 @@ mod child;
 mod log;
 mod network;
 mod sessions;
+mod state;
 mod streams;
 
 pub(crate) use access::AccessOptions;
@@ -12,6 +13,7 @@ pub(crate) use child::{ChildMode, ChildOptions, StderrMode};
 pub(crate) use log::LogOptions;
 pub(crate) use network::NetworkOptions;
 pub(crate) use sessions::{Mode, SessionOptions, Stale};
+pub(crate) use state::StateOptions;
 pub(crate) use streams::{Response, StreamOptions};
 
 use std::ffi::OsString;
@@ -48,6 +50,9 @@ pub(crate) struct ServeOptions {
     pub(crate) streams: StreamOptions,
 
     #[command(flatten)]
+    pub(crate) state: StateOptions,
+
+    #[command(flatten)]
     pub(crate) log: LogOptions,
 }
 
@@ -72,7 +77,8 @@ Values:
 Keys:
   BOWLINE_KEY (or --key-file) holds the keys that sign event ids: 32 bytes or more
   each, in hex or base64, separated by commas, newest first. Without it each start
-  makes its own, which is right for one process. `openssl rand -hex 32` makes one.
+  makes its own, which is right for one process; with a --store that several share,
+  that store keeps one for all of them. `openssl rand -hex 32` makes one.
   Keys are never printed.
 
 Tokens:

@@ -32,8 +32,8 @@ pub(crate) struct SessionOptions {
     #[arg(long, value_name = "MODE", env = "BOWLINE_SESSION_MODE", value_enum, default_value_t)]
     pub(crate) session_mode: Mode,
 
-    /// Stateless: slow calls can be polled for all the same. A poll has to reach the process that has the call: streams are kept
-    /// in its memory, so do not use this behind a balancer that spreads requests over several.
+    /// Stateless: slow calls can be polled for all the same. Without a --store that several processes share, a poll has to reach
+    /// the process that has the call.
     #[arg(long, env = "BOWLINE_RESUMABLE", value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) resumable: bool,
 

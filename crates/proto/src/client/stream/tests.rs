@@ -100,9 +100,60 @@ fn polls_with_fresh_ids_go_on_for_ever_and_polls_without_do_not() {
         stream.on_status(Millis(0), 200, None, 0);
         stream.on_event(Some("p499"), None, None);
     }
-    let rest = actions(&mut stream);
-    assert_eq!(rest.len(), 11);
-    assert_eq!(rest[10], "GaveUp { attempts: 10 } may_have_run=true");
+    assert_eq!(actions(&mut stream).len(), 20, "the server is there and says: wait");
+    for _ in 0..200 {
+        stream.on_end(Millis(0), StreamEnd::Graceful, 0);
+        stream.on_status(Millis(0), 200, None, 0);
+        stream.on_event(Some("p499"), None, None);
+    }
+    assert_eq!(actions(&mut stream).last().unwrap(), "GaveUp { attempts: 100 } may_have_run=true");
+}
+
+#[test]
+fn empty_resumes_get_rarer_and_come_to_an_end() {
+    for random in [0, u64::MAX] {
+        let mut stream = streaming();
+        stream.on_event(Some("p"), None, None);
+        let (mut now, mut gets) = (Millis(0), Vec::new());
+        loop {
+            stream.on_end(now, StreamEnd::Graceful, random);
+            let Some(Action::Reconnect { at, .. }) = stream.poll() else { break };
+            now = at;
+            gets.push(at.0);
+            stream.on_status(now, 200, None, 0);
+        }
+        assert_eq!(gets.len(), 10);
+        assert!(gets.iter().filter(|at| **at < gets[0] + 30_000).count() <= 5, "{gets:?}");
+    }
+}
+
+#[test]
+fn without_attempts_nothing_is_resumed() {
+    let policy = ReconnectPolicy { max_attempts: 0, ..ReconnectPolicy::default() };
+    let mut stream = CallStream::new(policy, RequestId::from(7));
+    stream.on_status(Millis(0), 200, None, 0);
+    stream.on_event(Some("p"), None, None);
+    stream.on_end(Millis(0), StreamEnd::Graceful, 0);
+    assert_eq!(actions(&mut stream), ["NotResumable may_have_run=true"]);
+}
+
+#[test]
+fn ids_mean_nothing_on_a_stream_that_cannot_be_resumed() {
+    let mut stream = CallStream::unresumable(ReconnectPolicy::default(), RequestId::from(7));
+    stream.on_status(Millis(0), 200, None, 0);
+    stream.on_event(Some("p"), Some(PROGRESS), None);
+    stream.on_end(Millis(0), StreamEnd::Graceful, 0);
+    assert_eq!(actions(&mut stream), [PROGRESS, "NotResumable may_have_run=true"]);
+}
+
+#[test]
+fn a_stream_of_another_process_is_resumed_at_once() {
+    let mut stream =
+        CallStream::resuming(ReconnectPolicy::default(), RequestId::from(7), Millis(3), "e".into());
+    assert_eq!(actions(&mut stream), ["GET e at 3"]);
+    stream.on_status(Millis(4), 200, None, 0);
+    stream.on_event(Some("f"), Some(RESPONSE), None);
+    assert_eq!(actions(&mut stream), [RESPONSE, "done"]);
 }
 
 #[test]
@@ -134,10 +185,10 @@ fn what_a_status_means_for_a_resume() {
         (400, "Refused { status: 400 } may_have_run=true"),
         (401, "Refused { status: 401 } may_have_run=true"),
         (405, "Refused { status: 405 } may_have_run=true"),
-        (409, "GET p at 1100"),
-        (429, "GET p at 1100"),
-        (502, "GET p at 1100"),
-        (503, "GET p at 1100"),
+        (409, "GET p at 2000"),
+        (429, "GET p at 2000"),
+        (502, "GET p at 2000"),
+        (503, "GET p at 2000"),
     ];
     for (status, action) in cases {
         let mut stream = streaming();

@@ -199,3 +199,46 @@ fn an_outcome_of_nothing_changes_nothing() {
     assert_eq!(writer.on_outcome(Outcome::Done), Directive::Continue);
     assert_eq!(writer.next_op(), Some(append(1, "a", true)));
 }
+
+#[test]
+fn a_stream_that_was_taken_over_is_taken_back_with_what_was_not_written() {
+    let mut writer = Writer::new(WriterConfig::default(), 1);
+    for text in ["a", "b", "c"] {
+        assert_eq!(writer.push(Bytes::from_static(text.as_bytes()), true, None), Pushed::Queued);
+    }
+    let mut written = Vec::new();
+    for outcome in [Outcome::Done, Outcome::Done, Outcome::Fenced] {
+        written.extend(writer.next_op());
+        let directive = writer.on_outcome(outcome);
+        assert_eq!(directive == Directive::Stop(StopReason::Fenced), outcome == Outcome::Fenced);
+    }
+    assert!(matches!(&written[2], Op::Append { offset: 2, payload, .. } if payload == "b"));
+    assert_eq!(writer.push(Bytes::from_static(b"d"), true, None), Pushed::Stopped);
+    writer.take_back(7, 5, false);
+    assert!(writer.has_work() && writer.epoch() == 7 && writer.created());
+    assert!(matches!(writer.next_op(), Some(Op::Append { offset: 6, payload, .. }) if payload == "b"));
+    // The answer got lost, and the other writer was quicker: what was tried is in the log.
+    assert_eq!(writer.on_outcome(Outcome::Unavailable), Directive::Retry);
+    assert!(writer.next_op().is_some());
+    assert_eq!(writer.on_outcome(Outcome::Fenced), Directive::Stop(StopReason::Fenced));
+    writer.take_back(9, 8, true);
+    assert!(matches!(writer.next_op(), Some(Op::Append { offset: 9, payload, .. }) if payload == "c"));
+    assert_eq!(writer.on_outcome(Outcome::Done), Directive::Continue);
+    assert!(!writer.has_work());
+}
+
+#[test]
+fn last_words_are_what_the_log_has_not_got_once_nothing_follows() {
+    let mut writer = Writer::new(WriterConfig::default(), 1);
+    assert_eq!(writer.push(Bytes::from_static(b"a"), true, None), Pushed::Queued);
+    assert_eq!(writer.next_op(), Some(Op::Create));
+    assert_eq!(writer.on_outcome(Outcome::Done), Directive::Continue);
+    assert_eq!(writer.last_words(), None);
+    assert_eq!(writer.seal(Some((&RequestId::Number(1), Bytes::from_static(b"z")))), Pushed::Queued);
+    assert_eq!(writer.last_words(), Some((1, vec![Bytes::from_static(b"a"), Bytes::from_static(b"z")])));
+    for _ in 0..2 {
+        assert!(writer.next_op().is_some());
+        assert_eq!(writer.on_outcome(Outcome::Done), Directive::Continue);
+    }
+    assert_eq!(writer.last_words(), None);
+}

@@ -7,7 +7,7 @@ mod tables;
 
 use super::*;
 
-const ALL: [Revision; 4] = Revision::ALL;
+const ALL: [Revision; 4] = Revision::LEGACY;
 const V24: Revision = Revision::V2024_11_05;
 const V25_03: Revision = Revision::V2025_03_26;
 const V25_06: Revision = Revision::V2025_06_18;

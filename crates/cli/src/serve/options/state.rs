@@ -1,0 +1,56 @@
+//! What outlives a process, and how one takes over from another.
+
+use crate::duration;
+use bowline_store_sqlite::Durability;
+use std::time::Duration;
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Several processes")]
+pub(crate) struct StateOptions {
+    /// Where sessions, running calls and results are kept: `memory`, or what several processes share, at once or one after another:
+    /// `sqlite:PATH` on one machine, `redis://HOST` for many.
+    #[arg(
+        long,
+        value_name = "STORE",
+        env = "BOWLINE_STORE",
+        default_value = "memory",
+        hide_env_values = true
+    )]
+    pub(crate) store: String,
+
+    /// What it means that a `sqlite:` store has kept something: `full` outlives a power cut (one `fsync` for each group of changes), `os`
+    /// a crash of the process only, and is faster.
+    #[arg(long, value_name = "full|os", env = "BOWLINE_STORE_DURABILITY", default_value = "full", value_parser = durability)]
+    pub(crate) store_durability: Durability,
+
+    /// What all keys of a `redis:` store start with, so that several deployments can share one server.
+    #[arg(long, value_name = "TEXT", env = "BOWLINE_STORE_PREFIX", default_value = "bowline")]
+    pub(crate) store_prefix: String,
+
+    /// Lets several processes listen on the same address (`SO_REUSEPORT`): start the new one, then stop the old one. It takes no new
+    /// connections from then on. A socket that systemd hands over (`LISTEN_FDS`) is used without this option.
+    #[arg(long, env = "BOWLINE_REUSE_PORT", value_parser = clap::builder::BoolishValueParser::new())]
+    pub(crate) reuse_port: bool,
+
+    /// How often the key that the processes of a --store share is replaced, where no key was given. What the one before signed stays
+    /// valid. At least 5m. Default: never.
+    #[arg(long, value_name = "DURATION", env = "BOWLINE_ROTATE_KEY_EVERY", value_parser = rotation)]
+    pub(crate) rotate_key_every: Option<Duration>,
+}
+
+fn durability(text: &str) -> Result<Durability, String> {
+    match text {
+        "full" => Ok(Durability::Full),
+        "os" => Ok(Durability::Os),
+        _ => Err("expected full or os".into()),
+    }
+}
+
+/// Long enough for every process to know a new key before it signs.
+fn rotation(text: &str) -> Result<Duration, String> {
+    let every = duration::parse_positive(text).map_err(|error| error.to_string())?;
+    if every < Duration::from_secs(300) {
+        return Err("expected 5m or more: a new key has to be known everywhere before it is used".into());
+    }
+    Ok(every)
+}

@@ -1,0 +1,125 @@
+//! Whom to call.
+
+use crate::{ConnectError, pipe::Connector};
+use http::Uri;
+use std::{ffi::OsString, fmt, path::PathBuf, sync::Arc};
+
+/// A server to connect to.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Target {
+    /// Streamable HTTP; HTTP+SSE (2024-11-05) where the server has nothing newer.
+    Http(Uri),
+    /// HTTP+SSE (2024-11-05) and nothing else.
+    HttpSse(Uri),
+    /// A program that speaks MCP on its standard input and output.
+    Stdio(StdioCommand),
+    /// Something else that carries messages both ways.
+    Custom(Arc<dyn Connector>),
+}
+
+/// A program to start, and to start again when it ended.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct StdioCommand {
+    /// The program.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Variables besides those of this process.
+    pub env: Vec<(OsString, OsString)>,
+    /// Where it runs.
+    pub directory: Option<PathBuf>,
+}
+
+impl StdioCommand {
+    /// A program with arguments.
+    pub fn new<A: Into<OsString>>(program: impl Into<OsString>, args: impl IntoIterator<Item = A>) -> Self {
+        Self { program: program.into(), args: args.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+}
+
+impl Target {
+    /// The server at `url`, `http` or `https`.
+    ///
+    /// # Errors
+    /// When `url` is no such address.
+    pub fn http(url: &str) -> Result<Self, ConnectError> {
+        parse(url).map(Self::Http)
+    }
+
+    /// The 2024-11-05 server at `url`.
+    ///
+    /// # Errors
+    /// When `url` is no such address.
+    pub fn http_sse(url: &str) -> Result<Self, ConnectError> {
+        parse(url).map(Self::HttpSse)
+    }
+
+    /// A program with arguments.
+    pub fn stdio<A: Into<OsString>>(program: impl Into<OsString>, args: impl IntoIterator<Item = A>) -> Self {
+        Self::Stdio(StdioCommand::new(program, args))
+    }
+
+    /// A transport of one's own.
+    pub fn custom(connector: impl Connector) -> Self {
+        Self::Custom(Arc::new(connector))
+    }
+}
+
+fn parse(url: &str) -> Result<Uri, ConnectError> {
+    let bad = |message: &str| ConnectError::BadUrl { url: url.to_owned(), message: message.to_owned() };
+    let text = url.split('#').next().unwrap_or_default();
+    let uri: Uri = text.parse().map_err(|error: http::uri::InvalidUri| bad(&error.to_string()))?;
+    let has_scheme = matches!(uri.scheme_str(), Some("http" | "https"));
+    let Some(authority) = uri.authority().filter(|_| has_scheme) else {
+        return Err(bad("not an address that starts with http:// or https://"));
+    };
+    if authority.as_str().contains('@') {
+        return Err(bad("a user name or password in the address is not sent; use a header or an authorizer"));
+    }
+    if uri.path().is_empty() {
+        let with_slash = format!("{}/", text.trim_end_matches('/'));
+        return with_slash.parse().map_err(|_| bad("not an address"));
+    }
+    Ok(uri)
+}
+
+impl fmt::Display for Target {
+    /// The address, or the program: no arguments, which may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http(uri) | Self::HttpSse(uri) => {
+                let path = uri.path();
+                write!(
+                    f,
+                    "{}://{}{path}",
+                    uri.scheme_str().unwrap_or("http"),
+                    uri.authority().map_or("", |a| a.as_str())
+                )
+            }
+            Self::Stdio(command) => write!(f, "{}", command.program.to_string_lossy()),
+            Self::Custom(connector) => f.write_str(&connector.describe()),
+        }
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Target({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        assert_eq!(Target::http("http://a").unwrap().to_string(), "http://a/");
+        assert_eq!(Target::http("https://a:1/mcp?key=secret#x").unwrap().to_string(), "https://a:1/mcp");
+        for url in ["", "a/mcp", "ftp://a/", "http://", "http://u:p@a/", "http://a b/"] {
+            assert!(matches!(Target::http(url), Err(ConnectError::BadUrl { .. })), "{url}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The bridge: what a host sees while the far side comes and goes. B1, C2.
+
+use crate::kit::*;
+use bowline_client::{ClientOptions, Message, Relay, Target};
+use bowline_testkit::scripted::{Act, Scripted, on};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+struct Host {
+    relay: Relay,
+    inbox: mpsc::Receiver<Message>,
+}
+
+impl Host {
+    fn new(server: &Scripted, options: ClientOptions) -> Self {
+        let (sender, inbox) = mpsc::channel(16);
+        Self { relay: Relay::new(Target::http(&server.url()).unwrap(), options, sender), inbox }
+    }
+
+    async fn says(&self, message: Value) {
+        let text = bytes::Bytes::from(message.to_string());
+        self.relay.forward(bowline_proto::jsonrpc::parse_message(text).unwrap()).await;
+    }
+
+    async fn hears(&mut self) -> Value {
+        let message = tokio::time::timeout(Duration::from_secs(10), self.inbox.recv()).await;
+        let message = message.expect("a message in time").expect("the relay is there");
+        serde_json::from_slice(&message.to_bytes()).unwrap()
+    }
+
+    async fn initialize(&mut self) -> Value {
+        let params = json!({ "protocolVersion": "2025-06-18", "capabilities": { "roots": {} }, "clientInfo": { "name": "host", "version": "9" } });
+        self.says(json!({ "jsonrpc": "2.0", "id": "init", "method": "initialize", "params": params })).await;
+        let answer = self.hears().await;
+        self.says(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        answer
+    }
+
+    async fn calls(&self, id: u32) {
+        self.says(json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "t", "_meta": { "progressToken": "host" } } })).await;
+    }
+}
+
+/// B1: the server restarts between two calls. Each is answered once; the host hears only that the list may be another.
+#[tokio::test]
+async fn a_restart_is_not_noticed_by_the_host() {
+    let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"host","progress":1}}"#;
+    let mut steps = with_session([
+        on("POST", "tools/call").stream().raw(format!("data: {progress}\n\ndata: {RESULT}\n\n")).close(),
+        on("POST", "tools/call").answer(404, "", ""),
+    ]);
+    steps.extend(handshake("s2"));
+    steps.push(call_done());
+    let server = Scripted::start(steps).await;
+    let mut host = Host::new(&server, options());
+    let hello = host.initialize().await;
+    assert_eq!(hello["id"], "init");
+    assert_eq!(hello["result"]["capabilities"]["tools"], json!({ "listChanged": true }));
+    let sent = server.of("POST", "initialize")[0].json()["params"].clone();
+    assert_eq!(sent["clientInfo"], json!({ "name": "host", "version": "9" }));
+    assert_eq!(
+        (&sent["protocolVersion"], &sent["capabilities"]),
+        (&json!("2025-06-18"), &json!({ "roots": {} }))
+    );
+
+    host.calls(1).await;
+    assert_eq!(host.hears().await["params"], json!({ "progressToken": "host", "progress": 1 }));
+    assert_eq!(host.hears().await["id"], 1);
+    host.calls(2).await;
+    let mut rest = [host.hears().await, host.hears().await];
+    rest.sort_by_key(|message| message["id"].is_null());
+    assert_eq!(rest[0]["id"], 2);
+    assert_eq!(rest[0]["result"]["content"][0]["text"], "done");
+    assert_eq!(rest[1]["method"], "notifications/tools/list_changed");
+    assert_eq!(server.of("POST", "initialize")[1].header("mcp-session-id"), "");
+    assert!(host.inbox.try_recv().is_err(), "each answer once");
+}
+
+/// C2: a call that was lost on the way is not called repeatable.
+#[tokio::test]
+async fn a_lost_call_is_an_error_that_does_not_invite_to_repeat_it() {
+    let server = Scripted::start(with_session([on("POST", "tools/call").reset()])).await;
+    let mut host = Host::new(&server, options());
+    host.initialize().await;
+    host.calls(7).await;
+    let answer = host.hears().await;
+    assert_eq!((&answer["id"], &answer["error"]["data"]["outcome"]), (&json!(7), &json!("unknown")));
+    assert!(!answer.to_string().contains("can be repeated"), "{answer}");
+}
+
+/// Requests of the server reach the host and its answers the server; a cancellation of the host reaches the server, and has no answer.
+#[tokio::test]
+async fn questions_and_cancellations_cross_the_bridge() {
+    let ask = r#"{"jsonrpc":"2.0","id":5,"method":"roots/list"}"#;
+    let steps = [
+        on("POST", "tools/call").stream().raw(format!("data: {ask}\n\n")).then(Act::Hold),
+        on("POST", "-").answer(202, "", ""),
+        on("POST", "notifications/cancelled").answer(202, "", ""),
+    ];
+    let server = Scripted::start(with_session(steps)).await;
+    let mut host = Host::new(&server, options());
+    host.initialize().await;
+    host.calls(1).await;
+    let asked = host.hears().await;
+    assert_eq!(asked["method"], "roots/list");
+    host.says(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "roots": [] } })).await;
+    bowline_testkit::eventually("the answer", Duration::from_secs(2), || {
+        server
+            .of("POST", "")
+            .iter()
+            .any(|seen| seen.json()["id"] == 5 && seen.json()["result"] == json!({ "roots": [] }))
+    })
+    .await;
+    host.says(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } }))
+        .await;
+    bowline_testkit::eventually("the cancellation", Duration::from_secs(2), || {
+        server.count("POST", "notifications/cancelled") == 1
+    })
+    .await;
+    assert!(host.relay.drain(Duration::from_secs(1)).await);
+    assert!(host.inbox.try_recv().is_err());
+}
+
+/// With nobody at the far side the host is answered in time, and may try again; the bridge itself is there.
+#[tokio::test]
+async fn an_absent_server_is_told_in_time() {
+    let server = Scripted::start(with_session([call_done()])).await;
+    server.down();
+    let mut host = Host::new(&server, options());
+    host.says(json!({ "jsonrpc": "2.0", "id": 0, "method": "ping" })).await;
+    assert_eq!(host.hears().await["result"], json!({}));
+    let refused = host.initialize().await;
+    assert_eq!(refused["error"]["data"]["reason"], "upstream_unreachable");
+    server.up().await;
+    assert!(host.initialize().await["result"].is_object());
+    host.calls(1).await;
+    assert_eq!(host.hears().await["result"]["content"][0]["text"], "done");
+}

@@ -1,0 +1,192 @@
+//! What a client POSTs to one backend for a call that runs on another (SEMANTICS 6): answers to our questions, and cancels.
+//!
+//! Each call of a session has a mailbox whose name follows from the session's id and the request's, so that nothing has to be looked up
+//! and a cancel can be there before the call says anything. The ids of our questions carry that name under a MAC. A question beside any
+//! call has a mailbox of its own.
+
+use crate::{
+    CancelReason,
+    call::CallState,
+    core::Core,
+    fleet::{BACKSTOP, patiently},
+    session::Session,
+};
+use bowline_proto::{
+    cursor::StreamId,
+    jsonrpc::{self as rpc, Message, Notification, Reply, RequestId, parse_message},
+};
+use bowline_store::{Letter, Unavailable};
+use std::{sync::Arc, time::Duration};
+
+/// Fixed for ever: with another text here, backends of two versions would not find each other's mailboxes.
+const CONTEXT: &str = "bowline 2026-12 mailbox of a call";
+
+/// How long an answer waits for the backend that asked.
+const KEEP_ANSWER: Duration = Duration::from_secs(600);
+
+/// How long a cancel waits for a call that has not said anything yet. Not longer than it takes to be found for certain: it may be for a
+/// call that is over, and a client that uses an id again has to be forgiven.
+const KEEP_CANCEL: Duration = Duration::from_secs(30);
+
+/// What a cancel is deduplicated by.
+const CANCEL: &str = "cancel";
+
+/// The mailbox of a call.
+pub(crate) fn of_call(session: &str, request: &RequestId) -> StreamId {
+    let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
+    hasher.update(&(session.len() as u64).to_le_bytes());
+    hasher.update(session.as_bytes());
+    hasher.update(request.to_json().as_bytes());
+    let mut bytes = [0; 16];
+    hasher.finalize_xof().fill(&mut bytes);
+    StreamId::from_bytes(bytes)
+}
+
+/// Sends an answer to whoever asked, on another backend. Returns whether it may be an answer to one of our questions.
+pub(crate) async fn send_answer(
+    core: &Core,
+    session: &Session,
+    id: &RequestId,
+    reply: &Reply,
+) -> Result<bool, Unavailable> {
+    let RequestId::String(text) = id else { return Ok(false) };
+    let Ok(token) = session.tokens(core).parse(text) else { return Ok(false) };
+    let letter = core.store.put_letter(token.stream, text, reply.to_bytes(id), KEEP_ANSWER);
+    patiently(letter).await.map(|_| true)
+}
+
+/// Sends a cancel to the call, wherever it runs.
+pub(crate) async fn send_cancel(
+    core: &Core,
+    session: &Session,
+    id: &RequestId,
+    notification: &Notification,
+) -> Result<(), Unavailable> {
+    let mailbox = of_call(&session.id, id);
+    patiently(core.store.put_letter(mailbox, CANCEL, notification.to_bytes(), KEEP_CANCEL)).await.map(drop)
+}
+
+/// Reads the letters of one mailbox as they come.
+struct Reader<'a> {
+    core: &'a Core,
+    mailbox: StreamId,
+    wakeups: bowline_store::Wakeups,
+    after: u64,
+}
+
+impl<'a> Reader<'a> {
+    fn open(core: &'a Core, mailbox: StreamId) -> Self {
+        // Subscribed before anything is read, so that nothing falls in between.
+        Self { core, mailbox, wakeups: core.store.subscribe(mailbox), after: 0 }
+    }
+
+    /// What came since. Waits for it.
+    async fn next(&mut self) -> Vec<Letter> {
+        loop {
+            match self.core.store.letters_after(self.mailbox, self.after).await {
+                Ok(letters) => {
+                    if let Some(newest) = letters.last() {
+                        self.after = newest.number;
+                        return letters;
+                    }
+                }
+                Err(error) => tracing::debug!(%error, "a mailbox cannot be read now"),
+            }
+            tokio::select! {
+                () = self.wakeups.changed() => {}
+                () = tokio::time::sleep(BACKSTOP) => {}
+            }
+        }
+    }
+}
+
+/// Reads the mailbox of a call from when it first says something, for as long as the call runs.
+pub(crate) async fn serve(call: &CallState) {
+    let shared = call.core.is_shared() && !call.session.stateless;
+    if !shared {
+        return std::future::pending().await;
+    }
+    call.exchange.wait_open().await;
+    let mut reader = Reader::open(&call.core, call.mailbox());
+    let mut used = Used { call, any: false };
+    loop {
+        for letter in reader.next().await {
+            used.any = true;
+            match parse_message(letter.payload) {
+                Ok(Message::Response(rpc::Response { id, reply })) => {
+                    if call.session.answer_ask(&id, reply).is_err() {
+                        call.core.metrics.responses_unknown.up();
+                    }
+                }
+                Ok(Message::Notification(_)) if letter.key == CANCEL => call.cancel(CancelReason::Client),
+                _ => tracing::warn!("a letter to a call is none that a backend writes"),
+            }
+        }
+    }
+}
+
+/// Drops a mailbox that was used when its call is over, so that it meets no later call that has the same id.
+struct Used<'a> {
+    call: &'a CallState,
+    any: bool,
+}
+
+impl Drop for Used<'_> {
+    fn drop(&mut self) {
+        if self.any {
+            drop_box(self.call.core.clone(), self.call.mailbox());
+        }
+    }
+}
+
+fn drop_box(core: Arc<Core>, mailbox: StreamId) {
+    if core.store.drop_mailbox(mailbox).now().is_some() {
+        return;
+    }
+    // Futures can be dropped where no runtime is left.
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(async move {
+            if let Err(error) = core.store.drop_mailbox(mailbox).await {
+                tracing::debug!(%error, "a mailbox could not be dropped; it ends by itself");
+            }
+        });
+    }
+}
+
+/// Reads the mailbox of one question until its answer is there, and hands that to who waits for it.
+pub(crate) async fn serve_question(core: &Arc<Core>, session: &Session, mailbox: StreamId) {
+    if !core.is_shared() {
+        return std::future::pending().await;
+    }
+    let mut reader = Reader::open(core, mailbox);
+    loop {
+        for letter in reader.next().await {
+            if let Ok(Message::Response(rpc::Response { id, reply })) = parse_message(letter.payload) {
+                drop_box(core.clone(), mailbox);
+                let _ = session.answer_ask(&id, reply);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mailbox_is_its_calls_alone() {
+        let of = |session: &str, id: RequestId| of_call(session, &id);
+        assert_eq!(of("s", 1_u64.into()), of("s", 1_u64.into()));
+        let all = [
+            of("s", 1_u64.into()),
+            of("s", 2_u64.into()),
+            of("s", RequestId::String("1".into())),
+            of("t", 1_u64.into()),
+            of("s1", RequestId::String("".into())),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            assert!(!all[..at].contains(one), "{at}");
+        }
+        assert_eq!(format!("{:?}", of("session", 7_u64.into())).len(), 32);
+    }
+}

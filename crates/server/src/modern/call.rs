@@ -1,0 +1,160 @@
+//! What a call of a modern client has beside any call.
+
+use super::{Round, held::Questions};
+use crate::{core::Core, exchange::Exchange, session::Session};
+use bowline_proto::{
+    jsonrpc::{Raw, Reply, Request, RequestId},
+    legacy::Millis,
+    modern::{RequestMeta, RoundParams, SERIAL_BYTES, fit_error, fit_result, status_of},
+};
+use bowline_store::EventClass;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Names a call that stays open between its rounds.
+pub(crate) type Handle = [u8; SERIAL_BYTES];
+
+pub(crate) struct ModernCall {
+    pub(crate) meta: RequestMeta,
+    pub(crate) round: Round,
+    pub(super) questions: Questions,
+    place: Mutex<Place>,
+}
+
+/// Where the call says what it says.
+enum Place {
+    /// To the client of this round.
+    Here { id: RequestId, exchange: Arc<Exchange>, status: u16 },
+    /// The client was asked and has not come back since then; the call may have ended meanwhile.
+    Between { since: Millis, ended: Option<Reply> },
+    /// Nobody will come for anything.
+    Over,
+}
+
+impl ModernCall {
+    /// A call that `request` starts or goes on with.
+    ///
+    /// # Errors
+    /// Why what it brings of an earlier round is of no use.
+    pub(super) fn new(
+        core: &Arc<Core>,
+        session: &Session,
+        exchange: &Arc<Exchange>,
+        meta: RequestMeta,
+        request: &Request,
+        earlier: RoundParams,
+    ) -> Result<Box<Self>, String> {
+        let round = Round::new(core, session.principal.as_deref(), &meta, request, earlier)?;
+        Ok(Box::new(Self {
+            meta,
+            round,
+            questions: Questions::default(),
+            place: Mutex::new(Place::Here {
+                id: request.id.clone(),
+                exchange: exchange.clone(),
+                status: 200,
+            }),
+        }))
+    }
+
+    /// The call that this request goes on with instead of starting one.
+    pub(super) fn joins(&self) -> Option<Handle> {
+        self.round.held()
+    }
+
+    pub(crate) fn say(&self, payload: Bytes, class: EventClass, coalesce: Option<Bytes>) -> bool {
+        match &*self.place.lock() {
+            Place::Here { exchange, .. } => exchange.say(payload, class, coalesce),
+            Place::Between { .. } | Place::Over => false,
+        }
+    }
+
+    /// The call ended. Whoever is here is answered; where nobody is, the answer waits for the next round.
+    pub(crate) fn conclude(&self, core: &Core, method: &str, reply: Option<Reply>) {
+        let reply = reply.map(|reply| fit(core, method, reply));
+        let mut place = self.place.lock();
+        match &mut *place {
+            Place::Here { id, exchange, status } => {
+                if let Some(Reply::Error(error)) = &reply {
+                    let code = error.member("code").and_then(|code| code.to().ok()).unwrap_or_default();
+                    *status = status_of(code).as_u16();
+                }
+                exchange.answer(reply.map(|reply| (&*id, reply.to_bytes(id))));
+                self.questions.forget(core);
+            }
+            Place::Between { ended, .. } => {
+                *ended = reply;
+                if ended.is_none() {
+                    *place = Place::Over;
+                    self.questions.forget(core);
+                }
+            }
+            Place::Over => {}
+        }
+    }
+
+    /// Ends the round with `result`, a question to the client; the call goes on. `false` where there is no round to be ended.
+    pub(super) fn end_round(&self, core: &Core, method: &str, ask: impl FnOnce() -> Option<Raw>) -> bool {
+        let mut place = self.place.lock();
+        let Place::Here { id, exchange, .. } = &*place else { return false };
+        let Some(result) = ask() else { return false };
+        let reply = fit(core, method, Reply::Result(result));
+        exchange.answer(Some((id, reply.to_bytes(id))));
+        *place = Place::Between { since: core.now(), ended: None };
+        true
+    }
+
+    /// The client came back on `exchange`. Returns whether the call goes on.
+    ///
+    /// # Errors
+    /// Why it cannot come back to this call.
+    pub(super) fn attach(&self, exchange: &Arc<Exchange>, request: &RequestId) -> Result<bool, &'static str> {
+        let mut place = self.place.lock();
+        match &mut *place {
+            Place::Between { ended, .. } => {
+                if let Some(reply) = ended.take() {
+                    exchange.answer(Some((request, reply.to_bytes(request))));
+                    *place = Place::Over;
+                    return Ok(false);
+                }
+                *place = Place::Here { id: request.clone(), exchange: exchange.clone(), status: 200 };
+                Ok(true)
+            }
+            Place::Here { .. } => Err("this request is being gone on with already"),
+            Place::Over => Err(super::held::GONE),
+        }
+    }
+
+    /// Since when the client has been asked without coming back, if it has.
+    pub(crate) fn asked_since(&self) -> Option<Millis> {
+        match &*self.place.lock() {
+            Place::Between { since, .. } => Some(*since),
+            Place::Here { .. } | Place::Over => None,
+        }
+    }
+
+    /// Whether this is the exchange of the round that is open.
+    pub(crate) fn is_at(&self, at: &Arc<Exchange>) -> bool {
+        matches!(&*self.place.lock(), Place::Here { exchange, .. } if Arc::ptr_eq(exchange, at))
+    }
+
+    /// The HTTP status of a plain answer.
+    pub(crate) fn status(&self) -> u16 {
+        match &*self.place.lock() {
+            Place::Here { status, .. } => *status,
+            Place::Between { .. } | Place::Over => 200,
+        }
+    }
+}
+
+/// A reply in the shape of this revision.
+fn fit(core: &Core, method: &str, reply: Reply) -> Reply {
+    match reply {
+        Reply::Result(result) => {
+            let server = core.handler.server_info();
+            Reply::Result(fit_result(result, server.as_ref(), core.options.cache.of(method)))
+        }
+        Reply::Error(error) => Reply::Error(fit_error(error)),
+    }
+}

@@ -1,0 +1,266 @@
+//! The writing end of one stream: a pure [`Writer`] with a store behind it.
+
+mod pump;
+mod reading;
+
+pub(crate) use reading::Reading;
+
+use crate::{core::Core, session::Session, watched::Watched};
+use bowline_proto::time::millis;
+use bowline_proto::{
+    cursor::StreamId,
+    jsonrpc::RequestId,
+    legacy::{Millis, Pushed, StopReason, Writer, WriterConfig},
+};
+use bowline_store::{EventClass, Store, StreamKind};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+};
+use tokio::sync::{Notify, futures::Notified};
+
+/// The epoch of a stream's first writer.
+pub(crate) const FIRST_EPOCH: u64 = 1;
+
+/// How a stream came into being.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// The store has not answered yet.
+    NotYet,
+    /// It is in the store: its events have ids.
+    Stored,
+    /// The store would not have it: it lives with its connection, without ids.
+    Unstored,
+    /// The store is away: there is no stream, and nothing can be said.
+    Away,
+}
+
+/// The writing end of one stream. Only creation is waited for; appends go out one after another, and what a reader sees
+/// is what the store has.
+pub(crate) struct Outlet {
+    pub(crate) stream: StreamId,
+    pub(crate) kind: StreamKind,
+    pub(crate) started: Millis,
+    core: Arc<Core>,
+    session: Option<Box<str>>,
+    /// Whether its session ended; never set where there is none.
+    ended: Arc<AtomicBool>,
+    request_id: Option<RequestId>,
+    state: Mutex<State>,
+    opened: Watched<Opened>,
+    /// Connections that read the stream on this backend now.
+    readers: Watched<usize>,
+    last_read: AtomicU64,
+    close_wishes: Watched<u64>,
+    /// The wishes that a connection has fulfilled.
+    wishes_done: AtomicU64,
+    /// Questions on this stream that wait for their answer.
+    asking: AtomicUsize,
+    said: AtomicU64,
+    /// Whether a client has everything that there is to have.
+    fetched: AtomicBool,
+    /// The newest attachment that was seen, so that readers on other backends are noticed.
+    generation: AtomicU64,
+    /// Told when nothing can be written any more, and when the last thing was said.
+    turned: Notify,
+}
+
+struct State {
+    writer: Writer,
+    log: Arc<dyn Store>,
+    /// Whether somebody is carrying out the writer's operations.
+    pumping: bool,
+    /// Whether nothing can be written any more, and why.
+    stopped: Option<StopReason>,
+    /// Whether another backend writes the stream now: it is taken over when there is something to say.
+    foreign: bool,
+    /// How many messages the writer has dropped that were counted.
+    dropped: u64,
+}
+
+impl State {
+    fn replace(&mut self, writer: Writer) {
+        self.writer = writer;
+        self.dropped = 0;
+    }
+}
+
+impl Outlet {
+    /// A stream that will be kept in the store.
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        kind: StreamKind,
+        stream: StreamId,
+        session: Option<&Session>,
+        request_id: Option<&RequestId>,
+    ) -> Arc<Self> {
+        Self::on(core, core.store.clone(), Opened::NotYet, kind, stream, session, request_id)
+    }
+
+    /// A stream without ids, which lives in this process and with its connection only.
+    pub(crate) fn unstored(core: &Arc<Core>, stream: StreamId) -> Arc<Self> {
+        Self::on(core, core.ephemeral.clone(), Opened::Unstored, StreamKind::Call, stream, None, None)
+    }
+
+    fn on(
+        core: &Arc<Core>,
+        log: Arc<dyn Store>,
+        opened: Opened,
+        kind: StreamKind,
+        stream: StreamId,
+        session: Option<&Session>,
+        request_id: Option<&RequestId>,
+    ) -> Arc<Self> {
+        let config =
+            WriterConfig { max_event_bytes: core.options.max_event_bytes, ..WriterConfig::default() };
+        Arc::new(Self {
+            stream,
+            kind,
+            started: core.now(),
+            core: core.clone(),
+            session: session.map(|session| session.id.clone()),
+            ended: session.map(Session::ended).unwrap_or_default(),
+            request_id: request_id.cloned(),
+            state: Mutex::new(State {
+                writer: Writer::new(config, FIRST_EPOCH),
+                log,
+                pumping: false,
+                stopped: None,
+                foreign: false,
+                dropped: 0,
+            }),
+            opened: Watched::new(opened),
+            readers: Watched::new(0),
+            last_read: AtomicU64::new(core.now().0),
+            close_wishes: Watched::new(0),
+            wishes_done: AtomicU64::new(0),
+            asking: AtomicUsize::new(0),
+            said: AtomicU64::new(0),
+            fetched: AtomicBool::new(false),
+            generation: AtomicU64::new(0),
+            turned: Notify::new(),
+        })
+    }
+
+    /// Makes the stream even if nothing is said yet.
+    pub(crate) fn open(self: &Arc<Self>) {
+        self.state.lock().writer.open();
+        self.pump();
+    }
+
+    /// Says something. Returns whether it will be in the stream.
+    pub(crate) fn push(self: &Arc<Self>, payload: Bytes, class: EventClass, coalesce: Option<Bytes>) -> bool {
+        self.note_size(payload.len());
+        let pushed = {
+            let mut state = self.state.lock();
+            let pushed = state.writer.push(payload, class == EventClass::Droppable, coalesce);
+            self.count_dropped(&mut state);
+            pushed
+        };
+        match pushed {
+            Pushed::Queued => {}
+            Pushed::Coalesced => self.core.metrics.events_coalesced.up(),
+            Pushed::TooLarge => {
+                self.core.metrics.events_too_large.up();
+                return false;
+            }
+            // There is no room, or the stream is over: whoever speaks is told.
+            Pushed::Dropped | Pushed::Full | Pushed::AfterSeal | Pushed::Stopped => return false,
+        }
+        self.pump();
+        self.state.lock().stopped.is_none()
+    }
+
+    /// Says the last thing, or nothing more. A response that is too large becomes an error that says so.
+    pub(crate) fn seal(self: &Arc<Self>, last: Option<(&RequestId, Bytes)>) {
+        if self.kind == StreamKind::Call {
+            self.core.metrics.streams_sealed.up();
+        }
+        if last.is_none() {
+            self.set_fetched();
+        }
+        self.note_size(last.as_ref().map_or(0, |(_, payload)| payload.len()));
+        if self.state.lock().writer.seal(last) == Pushed::TooLarge {
+            self.core.metrics.events_too_large.up();
+        }
+        self.pump();
+        self.turned.notify_waiters();
+    }
+
+    /// How many bytes were said on the stream.
+    pub(crate) fn said(&self) -> u64 {
+        self.said.load(Ordering::Relaxed)
+    }
+
+    fn note_size(&self, bytes: usize) {
+        self.said.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Waits until it is known where the stream lives.
+    pub(crate) async fn opened(&self) -> Opened {
+        self.opened.wait_for(|opened| opened != Opened::NotYet).await
+    }
+
+    /// The log that the stream is in. Final once [`Outlet::opened`] has answered.
+    pub(crate) fn log(&self) -> Arc<dyn Store> {
+        self.state.lock().log.clone()
+    }
+
+    /// Waits until another backend has taken the stream of a call over, or the store has not taken it in: its call has no business
+    /// here any more.
+    pub(crate) async fn lost(&self) -> Lost {
+        loop {
+            let turned = self.turned.notified();
+            if self.opened.get() == Opened::Away {
+                return Lost::StoreAway;
+            }
+            if matches!(self.state.lock().stopped, Some(StopReason::Fenced | StopReason::Sealed)) {
+                return Lost::Owner;
+            }
+            turned.await;
+        }
+    }
+
+    /// What the store has not got of a stream that is over: a connection can be given it without the store.
+    pub(crate) fn last_words(&self) -> Option<(u64, Vec<Bytes>)> {
+        self.state.lock().writer.last_words()
+    }
+
+    /// Whether somebody who has read up to `offset` has all that the store confirmed.
+    pub(crate) fn is_written_to(&self, offset: u64) -> bool {
+        let (next, _) = self.state.lock().writer.backlog();
+        offset.saturating_add(1) >= next
+    }
+
+    /// Told when [`Outlet::last_words`] may be there.
+    pub(crate) fn turned(&self) -> Notified<'_> {
+        self.turned.notified()
+    }
+
+    fn is_unstored(&self) -> bool {
+        self.opened.get() == Opened::Unstored
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        let waits =
+            self.kind == StreamKind::Call && !self.fetched.load(Ordering::Relaxed) && !self.is_unstored();
+        let expires = waits.then(|| {
+            let ttl = millis(self.core.options.sealed_ttl);
+            self.core.now().after(ttl)
+        });
+        self.core.running.remove(self.stream, expires, &self.ended);
+    }
+}
+
+/// Why a call has no business here any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// Another backend ended it, because this one seemed dead.
+    Owner,
+    /// The store did not take its stream in.
+    StoreAway,
+}

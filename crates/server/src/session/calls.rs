@@ -1,0 +1,98 @@
+//! The calls of a session that run on this backend, and cancels that came before theirs.
+
+use super::Session;
+use crate::{CancelReason, call::CallState};
+use bowline_proto::{jsonrpc::RequestId, legacy::Millis};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+/// How long a cancel waits for its call, and how many do. One that waits is usually for a call that is over.
+const MARKER_MS: u64 = 2_000;
+const MARKERS: usize = 32;
+
+/// The calls of a session, and cancels that came before theirs.
+#[derive(Default)]
+pub(super) struct Calls {
+    running: HashMap<RequestId, Arc<CallState>>,
+    markers: VecDeque<(RequestId, Millis)>,
+}
+
+impl Calls {
+    fn mark(&mut self, id: RequestId, now: Millis) {
+        if self.markers.len() >= MARKERS {
+            self.markers.pop_front();
+        }
+        self.markers.push_back((id, now));
+    }
+
+    /// Takes a marker for `id` out; whether there was one.
+    fn take_marker(&mut self, id: &RequestId, now: Millis) -> bool {
+        // Nearly always empty: then nothing is compared.
+        self.markers.retain(|(_, at)| now.0.saturating_sub(at.0) < MARKER_MS);
+        let found = self.markers.iter().position(|(marked, _)| marked == id);
+        found.is_some_and(|at| self.markers.remove(at).is_some())
+    }
+}
+
+/// Why a call was not registered.
+pub(crate) enum AddCall {
+    /// A call of that id runs in this session.
+    Duplicate,
+    /// The session runs as many calls as it may.
+    TooMany,
+}
+
+impl Session {
+    /// Registers a call before it runs, so that a cancel, a poll and the end of the session find it. Either of the first and the
+    /// last that came just before stops it now.
+    pub(crate) fn add_call(&self, call: &Arc<CallState>, limit: usize) -> Result<(), AddCall> {
+        let mut calls = self.calls.lock();
+        if calls.running.contains_key(call.id()) {
+            return Err(AddCall::Duplicate);
+        }
+        if calls.running.len() >= limit {
+            return Err(AddCall::TooMany);
+        }
+        calls.running.insert(call.id().clone(), call.clone());
+        let cancelled = calls.take_marker(call.id(), call.core.now());
+        drop(calls);
+        // Looked at after it was added: whoever ends the session meanwhile finds the call, or is seen here.
+        if self.has_ended() {
+            call.cancel(CancelReason::SessionEnded);
+        } else if cancelled {
+            call.cancel(CancelReason::Client);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove_call(&self, call: &Arc<CallState>) {
+        let mut calls = self.calls.lock();
+        if calls.running.get(call.id()).is_some_and(|held| Arc::ptr_eq(held, call)) {
+            calls.running.remove(call.id());
+        }
+    }
+
+    /// Cancels a call because its client says so; whether it runs here. A cancel that overtook its request on another connection
+    /// leaves a marker that the call meets (SEMANTICS 6).
+    pub(crate) fn cancel_call(&self, id: &RequestId, now: Millis) -> bool {
+        let mut calls = self.calls.lock();
+        match calls.running.get(id).cloned() {
+            Some(call) => {
+                drop(calls);
+                call.cancel(CancelReason::Client);
+                true
+            }
+            None => {
+                calls.mark(id.clone(), now);
+                false
+            }
+        }
+    }
+
+    /// Every running call, for the end of the session.
+    pub(crate) fn take_calls(&self) -> Vec<Arc<CallState>> {
+        self.calls.lock().running.drain().map(|(_, call)| call).collect()
+    }
+}

@@ -1,0 +1,99 @@
+//! The sessions that this backend holds, by id and by the time at which to look at them again.
+
+use crate::{expiries::Expiries, random, session::Session};
+use bowline_proto::legacy::Millis;
+use parking_lot::Mutex;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+const SHARDS: usize = 32;
+
+/// Sessions by id. The map's hash is keyed at random, so a look-up tells nothing about ids by its time.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    shards: [Mutex<HashMap<Box<str>, Arc<Session>>>; SHARDS],
+    count: AtomicUsize,
+    /// When a session has to be looked at again. Every session has one entry.
+    expiries: Mutex<Expiries<Session>>,
+}
+
+impl Sessions {
+    fn shard(&self, id: &str) -> &Mutex<HashMap<Box<str>, Arc<Session>>> {
+        let hash = random::short_hash(id.as_bytes()) as usize;
+        &self.shards[hash % SHARDS]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<Arc<Session>> {
+        self.shard(id).lock().get(id).cloned()
+    }
+
+    /// Takes a place for a new session.
+    pub(crate) fn reserve(&self, limit: usize) -> bool {
+        self.count
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < limit).then_some(count + 1))
+            .is_ok()
+    }
+
+    pub(crate) fn unreserve(&self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Puts a session in, for which a place was reserved. There is none of its id.
+    pub(super) fn insert(&self, session: &Arc<Session>, expires: Millis) {
+        self.shard(&session.id).lock().insert(session.id.clone(), session.clone());
+        self.look_again(expires, session);
+    }
+
+    /// Puts a session in, for which a place was reserved, unless somebody was quicker: then theirs is returned, and the place given back.
+    pub(super) fn insert_first(&self, session: Arc<Session>, expires: Millis) -> (Arc<Session>, bool) {
+        {
+            let mut shard = self.shard(&session.id).lock();
+            if let Some(theirs) = shard.get(&session.id) {
+                let theirs = theirs.clone();
+                drop(shard);
+                self.unreserve();
+                return (theirs, false);
+            }
+            shard.insert(session.id.clone(), session.clone());
+        }
+        self.look_again(expires, &session);
+        (session, true)
+    }
+
+    /// Takes a session out; `true` for the one who did.
+    pub(super) fn remove(&self, session: &Arc<Session>) -> bool {
+        let removed = {
+            let mut shard = self.shard(&session.id).lock();
+            // One that was loaded anew meanwhile stays.
+            let ours = shard.get(&session.id).is_some_and(|held| Arc::ptr_eq(held, session));
+            ours && shard.remove(&session.id).is_some()
+        };
+        if removed {
+            self.unreserve();
+        }
+        removed
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Session>> {
+        self.shards.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect()
+    }
+
+    /// Looks at `session` again at `at`.
+    pub(super) fn look_again(&self, at: Millis, session: &Arc<Session>) {
+        self.expiries.lock().push(at, session);
+    }
+
+    /// The sessions that have to be looked at now.
+    pub(super) fn due(&self, now: Millis) -> Vec<Arc<Session>> {
+        self.expiries.lock().take_due(now)
+    }
+}

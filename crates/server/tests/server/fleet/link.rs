@@ -1,0 +1,242 @@
+//! The way from one backend to the store that all share: it can be cut, or fall silent.
+
+use bowline_proto::cursor::StreamId;
+use bowline_store::{
+    Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, KeyStore, Letter,
+    Mailbox, MemoryStore, NewStream, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord,
+    SessionStore, StoreFuture, StreamLog, Unavailable, UpdateError, Version, WakeBus, Wakeups, WriteAt,
+    WriteError,
+};
+use bytes::Bytes;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::watch;
+
+/// What becomes of what is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Open,
+    /// Every question is refused at once.
+    Cut,
+    /// Nothing is answered, and nothing arrives, until the way is another one.
+    Silent,
+}
+
+#[derive(Clone)]
+pub(crate) struct Link {
+    store: MemoryStore,
+    way: Arc<watch::Sender<Way>>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Link {
+    pub(crate) fn new(store: MemoryStore) -> Self {
+        Self { store, way: Arc::new(watch::Sender::new(Way::Open)), asked: Arc::default() }
+    }
+
+    pub(crate) fn set(&self, way: Way) {
+        self.way.send_replace(way);
+    }
+
+    /// How many questions there were.
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    fn is_open(&self) -> bool {
+        *self.way.borrow() == Way::Open
+    }
+
+    fn pass<'a, T: Send + 'a, E: From<Unavailable> + Send + 'a>(
+        &'a self,
+        ask: impl FnOnce(&'a MemoryStore) -> StoreFuture<'a, Result<T, E>> + Send + 'a,
+    ) -> StoreFuture<'a, Result<T, E>> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        StoreFuture::later(async move {
+            // As over a network: nothing is there in the moment in which it is asked for.
+            tokio::task::yield_now().await;
+            let mut ways = self.way.subscribe();
+            let way = *ways.wait_for(|way| *way != Way::Silent).await.unwrap();
+            if way == Way::Cut {
+                return Err(Unavailable("the way is cut".into()).into());
+            }
+            ask(&self.store).await
+        })
+    }
+}
+
+impl StreamLog for Link {
+    fn create(&self, stream: NewStream) -> StoreFuture<'_, Result<(), CreateError>> {
+        self.pass(|store| store.create(stream))
+    }
+
+    fn append(&self, at: WriteAt, event: Event) -> StoreFuture<'_, Result<Appended, WriteError>> {
+        self.pass(move |store| store.append(at, event))
+    }
+
+    fn seal(
+        &self,
+        at: WriteAt,
+        last: Option<Bytes>,
+        keep: Duration,
+    ) -> StoreFuture<'_, Result<Appended, WriteError>> {
+        self.pass(move |store| store.seal(at, last, keep))
+    }
+
+    fn read_after(
+        &self,
+        stream: StreamId,
+        after: u64,
+        limit: ReadLimit,
+    ) -> StoreFuture<'_, Result<Page, ReadError>> {
+        self.pass(move |store| store.read_after(stream, after, limit))
+    }
+
+    fn attach(&self, stream: StreamId) -> StoreFuture<'_, Result<Attachment, ReadError>> {
+        self.pass(move |store| store.attach(stream))
+    }
+
+    fn delivered(&self, stream: StreamId, generation: u64, offset: u64) {
+        if self.is_open() {
+            self.store.delivered(stream, generation, offset);
+        }
+    }
+
+    fn trim(&self, stream: StreamId, offset: u64) {
+        if self.is_open() {
+            self.store.trim(stream, offset);
+        }
+    }
+
+    fn housekeep(&self, budget: usize) {
+        self.store.housekeep(budget);
+    }
+
+    fn keep(&self, stream: StreamId, ttl: Duration) {
+        if self.is_open() {
+            self.store.keep(stream, ttl);
+        }
+    }
+
+    fn remove(&self, stream: StreamId) -> StoreFuture<'_, Result<(), Unavailable>> {
+        self.pass(move |store| store.remove(stream))
+    }
+}
+
+impl SessionStore for Link {
+    fn create_session(
+        &self,
+        id: &str,
+        record: SessionRecord,
+        ttl: Duration,
+    ) -> StoreFuture<'_, Result<Version, CreateError>> {
+        let id = id.to_owned();
+        self.pass(move |store| store.create_session(&id, record, ttl))
+    }
+
+    fn load_session(&self, id: &str) -> StoreFuture<'_, Result<SessionLookup, Unavailable>> {
+        let id = id.to_owned();
+        self.pass(move |store| store.load_session(&id))
+    }
+
+    fn update_session(
+        &self,
+        id: &str,
+        version: Version,
+        record: SessionRecord,
+    ) -> StoreFuture<'_, Result<Version, UpdateError>> {
+        let id = id.to_owned();
+        self.pass(move |store| store.update_session(&id, version, record))
+    }
+
+    fn touch_session(&self, id: &str, ttl: Duration) -> StoreFuture<'_, Result<(), Unavailable>> {
+        let id = id.to_owned();
+        self.pass(move |store| store.touch_session(&id, ttl))
+    }
+
+    fn delete_session(&self, id: &str, tombstone: Duration) -> StoreFuture<'_, Result<bool, Unavailable>> {
+        let id = id.to_owned();
+        self.pass(move |store| store.delete_session(&id, tombstone))
+    }
+}
+
+impl Mailbox for Link {
+    fn put_letter(
+        &self,
+        stream: StreamId,
+        key: &str,
+        payload: Bytes,
+        ttl: Duration,
+    ) -> StoreFuture<'_, Result<bool, Unavailable>> {
+        let key = key.to_owned();
+        self.pass(move |store| store.put_letter(stream, &key, payload, ttl))
+    }
+
+    fn letters_after(
+        &self,
+        stream: StreamId,
+        after: u64,
+    ) -> StoreFuture<'_, Result<Vec<Letter>, Unavailable>> {
+        self.pass(move |store| store.letters_after(stream, after))
+    }
+
+    fn drop_mailbox(&self, stream: StreamId) -> StoreFuture<'_, Result<(), Unavailable>> {
+        self.pass(move |store| store.drop_mailbox(stream))
+    }
+}
+
+impl BackendRegistry for Link {
+    fn renew(
+        &self,
+        backend: BackendId,
+        draining: bool,
+        ttl: Duration,
+    ) -> StoreFuture<'_, Result<(), Unavailable>> {
+        self.pass(move |store| store.renew(backend, draining, ttl))
+    }
+
+    fn backend_state(&self, backend: BackendId) -> StoreFuture<'_, Result<BackendState, Unavailable>> {
+        self.pass(move |store| store.backend_state(backend))
+    }
+
+    fn backends(&self) -> StoreFuture<'_, Result<Vec<(BackendId, BackendState)>, Unavailable>> {
+        self.pass(MemoryStore::backends)
+    }
+
+    fn open_streams(
+        &self,
+        backend: BackendId,
+        limit: usize,
+    ) -> StoreFuture<'_, Result<Vec<OpenStream>, Unavailable>> {
+        self.pass(move |store| store.open_streams(backend, limit))
+    }
+
+    fn release(&self, backend: BackendId) -> StoreFuture<'_, Result<(), Unavailable>> {
+        self.pass(move |store| store.release(backend))
+    }
+}
+
+impl KeyStore for Link {
+    fn shared_keys(&self) -> StoreFuture<'_, Result<Vec<Bytes>, Unavailable>> {
+        self.pass(MemoryStore::shared_keys)
+    }
+
+    fn swap_keys(
+        &self,
+        before: Vec<Bytes>,
+        after: Vec<Bytes>,
+    ) -> StoreFuture<'_, Result<Vec<Bytes>, Unavailable>> {
+        self.pass(move |store| store.swap_keys(before, after))
+    }
+}
+
+impl WakeBus for Link {
+    fn subscribe(&self, stream: StreamId) -> Wakeups {
+        self.store.subscribe(stream)
+    }
+}

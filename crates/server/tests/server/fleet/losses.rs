@@ -1,0 +1,151 @@
+//! A backend that dies, and one that was only asleep.
+
+use super::{Backend, backends, link::Way, pause};
+use bowline_server::CancelReason;
+use bowline_store::{BackendRegistry as _, BackendState};
+use serde_json::{Value, json};
+use std::{sync::atomic::Ordering, time::Duration};
+use tokio::time::{Instant, timeout};
+
+/// What a caller of a lost call is told.
+fn is_lost(message: &Value) -> bool {
+    message["error"]["code"] == -32603
+        && message["error"]["data"] == json!({ "reason": "owner_lost", "outcome": "unknown" })
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_reads_a_call_of_a_dead_backend_is_told_within_20_seconds() {
+    let (_, [a, b]) = backends();
+    pause(15.0).await;
+    let mut client = a.server.client("2025-11-25").await;
+    let mut call = client.call("stubborn", json!({})).await;
+    call.event().await;
+    let mut there = b.serves(&client).get(call.last_id.as_deref()).await;
+    there.event().await;
+    pause(1.0).await;
+    let died = Instant::now();
+    a.link.set(Way::Cut);
+    let event = timeout(Duration::from_secs(20), there.messages()).await.expect("in time");
+    assert!(event.len() == 1 && is_lost(&event[0]), "{event:?}");
+    assert_eq!(event[0]["id"], client.next_id);
+    // It was renewed 3 s before, at most.
+    assert!((Instant::now() - died).as_secs() >= 6, "not before its lease was over");
+    // Whoever comes again is told that nothing is left.
+    assert_eq!(b.serves(&client).get(there.last_id.as_deref()).await.status, 204);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_a_dead_backend_that_nobody_reads_are_ended_by_the_others() {
+    let (store, [a, b, c]) = backends();
+    pause(15.0).await;
+    let mut cursors = Vec::new();
+    let mut client = a.server.client("2025-11-25").await;
+    for _ in 0..40 {
+        let mut call = client.call("stubborn", json!({})).await;
+        call.event().await;
+        cursors.push((client.next_id, call.last_id.clone()));
+    }
+    a.link.set(Way::Cut);
+    pause(20.0).await;
+    assert_eq!(store.stats().streams_open, 0, "sealed within 20 s");
+    let reaped = [&b, &c].map(|backend| backend.server.endpoint.metrics().streams_reaped.get());
+    assert!(reaped.iter().sum::<u64>() >= 40, "{reaped:?}");
+    for (id, cursor) in cursors {
+        let messages = c.serves(&client).get(cursor.as_deref()).await.messages().await;
+        assert!(messages.len() == 1 && is_lost(&messages[0]) && messages[0]["id"] == id, "{messages:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_for_a_call_of_a_dead_backend_is_told_at_once() {
+    let (store, [a]) = backends();
+    let mut client = a.server.client("2025-11-25").await;
+    let mut call = client.call("stubborn", json!({})).await;
+    call.event().await;
+    a.link.set(Way::Cut);
+    pause(11.0).await;
+    // Started when the other one was dead already: it has to see that nobody gives a sign of life, before it judges.
+    let b = Backend::new(&store);
+    let mut there = b.serves(&client).get(call.last_id.as_deref()).await;
+    let began = Instant::now();
+    let messages = timeout(Duration::from_secs(20), there.messages()).await.expect("in time");
+    assert!(messages.len() == 1 && is_lost(&messages[0]), "{messages:?}");
+    assert!((9..=16).contains(&(Instant::now() - began).as_secs()), "{:?}", Instant::now() - began);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_slept_is_fenced_and_there_is_one_end() {
+    let (store, [a, b]) = backends();
+    pause(15.0).await;
+    let mut client = a.server.client("2025-11-25").await;
+    let mut call = client.call("gate", json!({})).await;
+    call.event().await;
+    let cursor = call.last_id.clone();
+    drop(call);
+    a.link.set(Way::Silent);
+    pause(20.0).await;
+    let messages = b.serves(&client).get(cursor.as_deref()).await.messages().await;
+    assert!(messages.len() == 1 && is_lost(&messages[0]), "{messages:?}");
+    // It was only asleep, and has a result.
+    a.server.script.gate.notify_one();
+    a.link.set(Way::Open);
+    pause(5.0).await;
+    for backend in [&a, &b] {
+        let again = backend.serves(&client).get(cursor.as_deref()).await.messages().await;
+        assert_eq!(again, messages, "nothing follows the end, and nothing replaces it");
+    }
+    assert_eq!((store.stats().streams_open, store.stats().streams_sealed), (0, 1));
+    // It goes on with what comes next.
+    let mut next = client.call("count", json!({ "then": 3 })).await;
+    assert_eq!(next.messages().await[0]["result"]["counted"], 0);
+    let mut states = store.backends().await.unwrap();
+    states.retain(|(_, state)| *state == BackendState::Alive);
+    assert_eq!(states.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_nobody_waits_for_stops_when_its_backend_has_no_lease() {
+    let (_, [a, b]) = backends();
+    pause(15.0).await;
+    let mut client = a.server.client("2025-11-25").await;
+    let mut call = client.call("stubborn", json!({})).await;
+    call.event().await;
+    drop(call);
+    a.link.set(Way::Cut);
+    // Before others count it as dead: what it does in vain it stops.
+    for _ in 0..200 {
+        pause(0.1).await;
+        if b.server.endpoint.metrics().streams_reaped.get() > 0 {
+            break;
+        }
+    }
+    assert_eq!(*a.server.script.cancelled.lock(), [CancelReason::OwnerLost]);
+    assert_eq!(b.server.endpoint.metrics().streams_reaped.get(), 1);
+    assert_eq!(a.server.script.calls.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_was_away_for_all_buries_nobody() {
+    let (_, [a, b]) = backends();
+    pause(15.0).await;
+    // Of a client that cannot be sent away: it stays connected.
+    let mut old = a.server.client("2025-06-18").await;
+    let reading = tokio::spawn(async move {
+        let mut answer = old.call("gate", json!({})).await;
+        answer.messages().await
+    });
+    pause(2.0).await;
+    for backend in [&a, &b] {
+        backend.link.set(Way::Cut);
+    }
+    pause(60.0).await;
+    // Who comes back first sees no sign of life of the other.
+    b.link.set(Way::Open);
+    pause(3.0).await;
+    a.link.set(Way::Open);
+    pause(30.0).await;
+    assert_eq!(b.server.endpoint.metrics().streams_reaped.get(), 0);
+    a.server.script.gate.notify_one();
+    let messages = timeout(Duration::from_secs(10), reading).await.unwrap().unwrap();
+    assert!(messages.len() == 1 && messages[0]["result"] == "open", "{messages:?}");
+}

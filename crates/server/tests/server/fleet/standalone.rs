@@ -1,0 +1,134 @@
+//! The standalone stream of a session, which every backend may have something to say on.
+
+use super::{Backend, backends, link::Way, pause};
+use crate::{client::Answer, script::progress};
+use bowline_server::Peer;
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The session as the handler of a backend sees it.
+fn peer(backend: &Backend) -> Peer {
+    backend.server.script.peers.lock()[0].clone()
+}
+
+/// The next progress that is read, as writer and number.
+async fn next(reader: &mut Answer) -> (String, u64) {
+    loop {
+        let event = timeout(Duration::from_secs(20), reader.event()).await.expect("in time").unwrap();
+        if let Some(data) = event.data.filter(|data| data.is_object()) {
+            let params = &data["params"];
+            let writer = params["progressToken"].as_str().unwrap().to_owned();
+            return (writer, params["progress"].as_u64().unwrap());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_backends_write_it_and_nothing_is_lost_or_doubled() {
+    let (_, [a, b, c]) = backends();
+    let mut client = a.server.client("2025-11-25").await;
+    for backend in [&b, &c] {
+        assert_eq!(backend.serves(&client).call("echo", json!({})).await.status, 200);
+    }
+    let mut reader = c.serves(&client).get(None).await;
+    let writers = [("a", peer(&a)), ("b", peer(&b)), ("c", peer(&c))];
+    // One after the other, and all at once.
+    for n in 1..=20_u64 {
+        for (name, peer) in &writers {
+            peer.notify(&progress(&json!(name), n));
+            if n % 3 == 0 {
+                pause(0.01).await;
+            }
+        }
+    }
+    let mut seen = Vec::new();
+    for _ in 0..30 {
+        seen.push(next(&mut reader).await);
+    }
+    // The reader comes back elsewhere.
+    let cursor = reader.last_id.clone();
+    drop(reader);
+    let mut reader = a.serves(&client).get(cursor.as_deref()).await;
+    for _ in 0..30 {
+        seen.push(next(&mut reader).await);
+    }
+    for (name, _) in &writers {
+        let of: Vec<u64> = seen.iter().filter(|(writer, _)| writer == name).map(|(_, n)| *n).collect();
+        assert_eq!(of, (1..=20).collect::<Vec<_>>(), "{name}");
+    }
+    assert!(timeout(Duration::from_secs(10), next(&mut reader)).await.is_err(), "and nothing else");
+    assert_eq!(client.call("echo", json!({})).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_got_lost_doubles_nothing() {
+    let (_, [a, b]) = backends();
+    let client = a.server.client("2025-11-25").await;
+    assert_eq!(b.serves(&client).call("echo", json!({})).await.status, 200);
+    let (here, there) = (peer(&a), peer(&b));
+    here.notify(&progress(&json!("a"), 1));
+    pause(1.0).await;
+    // The store is away while one writes, and the other takes the stream over.
+    a.link.set(Way::Cut);
+    here.notify(&progress(&json!("a"), 2));
+    here.notify(&progress(&json!("a"), 3));
+    there.notify(&progress(&json!("b"), 1));
+    pause(2.0).await;
+    a.link.set(Way::Open);
+    pause(5.0).await;
+    there.notify(&progress(&json!("b"), 2));
+    pause(1.0).await;
+    let mut reader = b.serves(&client).get(None).await;
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        seen.push(next(&mut reader).await);
+    }
+    let of =
+        |name: &str| seen.iter().filter(|(writer, _)| writer == name).map(|(_, n)| *n).collect::<Vec<_>>();
+    assert_eq!((of("a"), of("b")), (vec![1, 2, 3], vec![1, 2]), "{seen:?}");
+    assert!(timeout(Duration::from_secs(10), next(&mut reader)).await.is_err(), "and nothing else");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newer_reader_elsewhere_takes_it_over() {
+    let (_, [a, b]) = backends();
+    let client = a.server.client("2025-11-25").await;
+    let mut older = client.get(None).await;
+    older.event().await;
+    let mut newer = b.serves(&client).get(None).await;
+    let parting = older.events().await;
+    assert_eq!(parting.last().unwrap().retry, Some(10_000), "{parting:?}");
+    peer(&a).notify(&progress(&json!("a"), 1));
+    assert_eq!(next(&mut newer).await, ("a".to_owned(), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_that_another_backend_announced_are_told_when_events_are_gone() {
+    let (store, [a, b]) = backends();
+    let client = a.server.client("2025-11-25").await;
+    assert_eq!(b.serves(&client).call("resources/subscribe", json!({ "uri": "x:1" })).await.status, 200);
+    let mut reader = b.serves(&client).get(None).await;
+    peer(&a).notify(&progress(&json!("a"), 1));
+    next(&mut reader).await;
+    let cursor = reader.last_id.clone();
+    drop(reader);
+    peer(&a).notify(&progress(&json!("a"), 2));
+    pause(0.1).await;
+    // Lost with the store's memory of it.
+    let session = client.session.as_deref().unwrap();
+    let record = match bowline_store::SessionStore::load_session(&store, session).await.unwrap() {
+        bowline_store::SessionLookup::Live(_, record) => record,
+        other => panic!("{other:?}"),
+    };
+    bowline_store::StreamLog::trim(&store, record.standalone, 2);
+    let mut reader = b.serves(&client).get(cursor.as_deref()).await;
+    let mut told = Vec::new();
+    while told.len() < 2 {
+        let event = reader.event().await.unwrap();
+        if let Some(data) = event.data.filter(|data| data.is_object()) {
+            told.push(data["method"].as_str().unwrap().to_owned());
+        }
+    }
+    assert_eq!(told, ["notifications/tools/list_changed", "notifications/resources/updated"]);
+}

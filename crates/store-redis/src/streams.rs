@@ -1,0 +1,467 @@
+//! Streams in Redis.
+
+use crate::{
+    actions::Action,
+    call::{Call, MOST, Reply, Strange, event},
+    hints::Hint,
+    link::strange,
+    listen,
+    resend::Outcome,
+    store::{Inner, RedisStore, later, millis},
+    tails::Seal,
+};
+use bowline_proto::cursor::StreamId;
+use bowline_store::{
+    Appended, Attachment, BackendId, CreateError, Event, EventClass, Figure, NewStream, Page, ReadError,
+    ReadLimit, StoreFuture, StreamKind, StreamLog, Unavailable, WriteAt, WriteError,
+};
+use bytes::Bytes;
+use redis::cmd;
+use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, sleep};
+
+/// How often a reader that is ahead of the log looks whether the writer has completed it.
+const LOOK_AGAIN: Duration = Duration::from_millis(25);
+
+/// After how many looks the writer is asked again.
+const ASK_AGAIN: u32 = 4;
+
+impl StreamLog for RedisStore {
+    fn create(&self, stream: NewStream) -> StoreFuture<'_, Result<(), CreateError>> {
+        later(self.inner.create(stream))
+    }
+
+    fn append(&self, at: WriteAt, event: Event) -> StoreFuture<'_, Result<Appended, WriteError>> {
+        later(self.inner.append(at, event))
+    }
+
+    fn seal(
+        &self,
+        at: WriteAt,
+        last: Option<Bytes>,
+        keep: Duration,
+    ) -> StoreFuture<'_, Result<Appended, WriteError>> {
+        later(self.inner.seal(Seal { at, last, keep }))
+    }
+
+    fn read_after(
+        &self,
+        stream: StreamId,
+        after: u64,
+        limit: ReadLimit,
+    ) -> StoreFuture<'_, Result<Page, ReadError>> {
+        later(self.inner.read_after(stream, after, limit))
+    }
+
+    fn attach(&self, stream: StreamId) -> StoreFuture<'_, Result<Attachment, ReadError>> {
+        later(self.inner.attach(stream))
+    }
+
+    fn delivered(&self, stream: StreamId, generation: u64, offset: u64) {
+        self.inner.hint(stream, Hint::delivered(generation, offset));
+    }
+
+    fn trim(&self, stream: StreamId, offset: u64) {
+        self.inner.hint(stream, Hint::trim(offset));
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let counts = &self.inner.link.counts;
+        counts.subscriptions.set(self.inner.waiters.subscriptions());
+        counts.figures(self.inner.link.up().is_some())
+    }
+
+    fn keep(&self, stream: StreamId, ttl: Duration) {
+        self.inner.tails.lock().kept(stream, after(ttl));
+        self.inner.hint(stream, Hint::keep(ttl));
+    }
+
+    fn remove(&self, stream: StreamId) -> StoreFuture<'_, Result<(), Unavailable>> {
+        later(async move {
+            self.inner.tails.lock().forget(stream);
+            self.inner.remove_stream(stream).await
+        })
+    }
+}
+
+fn after(span: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(span).unwrap_or(now)
+}
+
+/// A number that may be larger than what is exact there.
+const fn exact(number: u64) -> Option<u64> {
+    if number <= MOST { Some(number) } else { None }
+}
+
+impl Inner {
+    /// Notes something to be said when there is time.
+    pub(crate) fn hint(&self, stream: StreamId, hint: Hint) {
+        if !self.hints.add(stream, hint, self.link.options.pending_hints) {
+            self.link.counts.hints_dropped.add(1);
+        }
+    }
+
+    async fn create(self: &Arc<Self>, stream: NewStream) -> Result<(), CreateError> {
+        let names = &self.names;
+        let (id, epoch) = (stream.id, stream.epoch);
+        let is_call = stream.kind == StreamKind::Call;
+        if is_call {
+            self.enlist(stream.owner).await?;
+        }
+        // One sign tells an empty text from none.
+        let optional = |text: Option<String>| text.map_or_else(String::new, |text| format!("={text}"));
+        let call = Call::new(Action::Create)
+            .key(names.record(id))
+            .key(names.events(id))
+            .key(names.owned(names.partition(id), stream.owner))
+            .arg(format!("{id:?}"))
+            .arg(self.nonce())
+            .arg(epoch)
+            .arg(stream.owner.to_string())
+            .arg(!is_call)
+            .arg(stream.max_events)
+            .arg(stream.max_bytes)
+            .arg(millis(stream.open_ttl, 1))
+            .arg(self.tag.as_str())
+            .arg(optional(stream.session))
+            .arg(optional(stream.request_id));
+        let mut reply = match self.link.run(call).await {
+            Err(error) if is_full(&error) => {
+                self.link.counts.refused.add(1);
+                return Err(CreateError::Full { what: FULL, limit: 0 });
+            }
+            other => other?,
+        };
+        match reply.text().as_deref() {
+            Ok("ok") => {
+                if !self.link.options.tail.is_zero() {
+                    self.tails.lock().made(id, epoch, after(stream.open_ttl));
+                }
+                Ok(())
+            }
+            Ok("exists") => Err(CreateError::Exists),
+            _ => Err(strange("create").into()),
+        }
+    }
+
+    async fn append(self: &Arc<Self>, at: WriteAt, event: Event) -> Result<Appended, WriteError> {
+        let droppable = event.class == EventClass::Droppable;
+        self.fits(&event.payload)?;
+        let mut completed = false;
+        loop {
+            self.may_write(at)?;
+            let reply = self.link.run(self.append_call(at, event.payload.clone(), droppable)).await;
+            let reply = match reply {
+                Err(error) if droppable && is_full(&error) => {
+                    self.link.counts.events_dropped.add(1);
+                    return Err(WriteError::Full { what: FULL, limit: 0 });
+                }
+                other => self.or_woken(at.stream, other)?,
+            };
+            match self.written(reply, "append") {
+                Ok(appended) => {
+                    self.tails.lock().acked(at, event.payload, &self.link.options);
+                    self.waiters.wake(at.stream);
+                    return Ok(appended);
+                }
+                Err(WriteError::OutOfOrder { tail }) if !completed => {
+                    completed = true;
+                    self.complete_before(at, tail).await?;
+                }
+                Err(error) => return Err(self.refused(at.stream, error, droppable)),
+            }
+        }
+    }
+
+    async fn seal(self: &Arc<Self>, seal: Seal) -> Result<Appended, WriteError> {
+        let at = seal.at;
+        if let Some(last) = &seal.last {
+            self.fits(last)?;
+        }
+        let mut completed = false;
+        loop {
+            self.may_write(at)?;
+            let reply = self.or_woken(at.stream, self.link.run(self.seal_call(&seal)).await)?;
+            match self.written(reply, "seal") {
+                Ok(appended) => {
+                    if appended == Appended::New {
+                        self.tails.lock().sealed(seal, &self.link.options);
+                    }
+                    self.waiters.wake(at.stream);
+                    return Ok(appended);
+                }
+                Err(WriteError::OutOfOrder { tail }) if !completed => {
+                    completed = true;
+                    self.complete_before(at, tail).await?;
+                }
+                Err(error) => return Err(self.refused(at.stream, error, false)),
+            }
+        }
+    }
+
+    /// A write whose outcome is not known may have had an effect: readers here look.
+    fn or_woken(&self, stream: StreamId, reply: Result<Reply, Unavailable>) -> Result<Reply, WriteError> {
+        reply.map_err(|error| {
+            self.waiters.wake(stream);
+            error.into()
+        })
+    }
+
+    fn fits(&self, payload: &Bytes) -> Result<(), WriteError> {
+        let limit = self.link.options.event_bytes;
+        if payload.len() <= limit {
+            return Ok(());
+        }
+        self.link.counts.refused.add(1);
+        Err(WriteError::Full { what: "bytes of one event", limit: limit as u64 })
+    }
+
+    fn may_write(&self, at: WriteAt) -> Result<(), WriteError> {
+        let is_impossible = exact(at.epoch).is_none() || exact(at.offset).is_none();
+        if is_impossible || self.tails.lock().is_given_up(at.stream) {
+            return Err(WriteError::Gone);
+        }
+        Ok(())
+    }
+
+    /// The log is not where its writer says. Where Redis lost some of it, it is completed; else the writer is wrong.
+    async fn complete_before(&self, at: WriteAt, tail: u64) -> Result<(), WriteError> {
+        let wrong = WriteError::OutOfOrder { tail };
+        if tail + 1 >= at.offset {
+            return Err(wrong);
+        }
+        match self.complete(at.stream, at.epoch, tail, false).await? {
+            Outcome::Whole => Ok(()),
+            Outcome::Nothing => Err(wrong),
+            Outcome::GivenUp => Err(WriteError::Gone),
+        }
+    }
+
+    fn written(&self, mut reply: Reply, action: &'static str) -> Result<Appended, WriteError> {
+        let mut read = || {
+            Ok(match reply.text()?.as_str() {
+                "new" => Ok(Appended::New),
+                "again" => Ok(Appended::Again),
+                "gone" => Err(WriteError::Gone),
+                "sealed" => Err(WriteError::Sealed),
+                "fenced" => Err(WriteError::Fenced { epoch: reply.number()? }),
+                "order" => Err(WriteError::OutOfOrder { tail: reply.number()? }),
+                "full" => {
+                    let what = match reply.text()?.as_str() {
+                        "events" => "events of one stream",
+                        _ => "bytes of one stream",
+                    };
+                    Err(WriteError::Full { what, limit: reply.number()? })
+                }
+                _ => return Err(Strange),
+            })
+        };
+        read().unwrap_or_else(|_| Err(strange(action).into()))
+    }
+
+    /// Notes a refusal.
+    fn refused(&self, stream: StreamId, error: WriteError, droppable: bool) -> WriteError {
+        match &error {
+            WriteError::Gone | WriteError::Sealed | WriteError::Fenced { .. } => {
+                self.tails.lock().forget(stream);
+            }
+            WriteError::Full { .. } if droppable => self.link.counts.events_dropped.add(1),
+            WriteError::Full { .. } => self.link.counts.refused.add(1),
+            _ => {}
+        }
+        error
+    }
+
+    async fn read_after(
+        self: &Arc<Self>,
+        stream: StreamId,
+        after: u64,
+        limit: ReadLimit,
+    ) -> Result<Page, ReadError> {
+        let give_up = Instant::now() + self.link.options.lost_patience;
+        let mut asked = 0_u32;
+        loop {
+            let call = Call::new(Action::Read)
+                .key(self.names.record(stream))
+                .key(self.names.events(stream))
+                .arg(after)
+                .arg(limit.events as u64)
+                .arg(limit.bytes as u64);
+            let mut reply = self.link.run(call).await?;
+            let (tail, sealed, writer) = match read_page(&mut reply, after).map_err(|_| strange("read"))? {
+                Read::Page(page) => return Ok(page),
+                Read::Gone => return Err(ReadError::Gone),
+                Read::Evicted { oldest } => return Err(ReadError::Evicted { oldest }),
+                Read::Hole(error) => {
+                    self.link.counts.holes.add(1);
+                    return Err(error);
+                }
+                Read::Lost { tail, sealed, writer } => (tail, sealed, writer),
+            };
+            // Redis may have lost the end of it: then its writer completes it in a moment.
+            let lost = ReadError::Lost { tail };
+            if sealed || !self.ask_writer(stream, tail, &writer, asked.is_multiple_of(ASK_AGAIN)).await {
+                return Err(lost);
+            }
+            if Instant::now() >= give_up {
+                if self.link.is_unsettled() {
+                    let why = format!("read: the log ends at {tail} and may be completed by its writer");
+                    return Err(Unavailable(why).into());
+                }
+                return Err(lost);
+            }
+            asked += 1;
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Has the writer look after its stream, if it is time to; returns whether that may help.
+    async fn ask_writer(self: &Arc<Self>, stream: StreamId, tail: u64, writer: &str, now: bool) -> bool {
+        if writer == self.tag {
+            let is_ahead = self.tails.lock().is_ahead(stream, tail);
+            if is_ahead && now {
+                self.ask_for(stream);
+            }
+            return is_ahead;
+        }
+        if now {
+            let mut question = cmd("PUBLISH");
+            question.arg(format!("{}{writer}", self.channels)).arg(listen::lost(stream));
+            // The writer may be on its way back: that nobody hears it says nothing.
+            let _ = self.link.send(question).await;
+        }
+        true
+    }
+
+    async fn attach(&self, stream: StreamId) -> Result<Attachment, ReadError> {
+        // What the former reader reported is told to the new one.
+        if let Some(hint) = self.hints.take(stream) {
+            self.send_hint(stream, hint).await;
+        }
+        let call = Call::new(Action::Attach).key(self.names.record(stream)).key(self.names.waiters(stream));
+        let mut reply = self.link.run(self.introduce(call, stream)).await?;
+        let mut read = || {
+            Ok(match reply.text()?.as_str() {
+                "ok" => Ok(Attachment { generation: reply.number()?, delivered: reply.number()? }),
+                "gone" => Err(ReadError::Gone),
+                _ => return Err(Strange),
+            })
+        };
+        let attachment = read().unwrap_or_else(|_: Strange| Err(strange("attach").into()))?;
+        self.waiters.wake(stream);
+        Ok(attachment)
+    }
+
+    pub(crate) async fn remove_stream(&self, stream: StreamId) -> Result<(), Unavailable> {
+        let names = &self.names;
+        let call = Call::new(Action::Remove)
+            .key(names.record(stream))
+            .key(names.events(stream))
+            .key(names.waiters(stream))
+            .key(names.owners(names.partition(stream)));
+        self.link.run(self.introduce(call, stream)).await?;
+        self.waiters.wake(stream);
+        Ok(())
+    }
+}
+
+const FULL: &str = "the memory of the Redis server";
+
+/// Whether the server has no memory left.
+pub(crate) fn is_full(error: &Unavailable) -> bool {
+    error.0.contains("OOM")
+}
+
+/// What a read came to.
+#[derive(Debug, PartialEq, Eq)]
+enum Read {
+    Page(Page),
+    Gone,
+    Evicted {
+        oldest: u64,
+    },
+    Lost {
+        tail: u64,
+        sealed: bool,
+        writer: String,
+    },
+    /// What is there is not a run.
+    Hole(ReadError),
+}
+
+fn read_page(reply: &mut Reply, after: u64) -> Result<Read, Strange> {
+    match reply.text()?.as_str() {
+        "gone" => return Ok(Read::Gone),
+        "evicted" => return Ok(Read::Evicted { oldest: reply.number()? }),
+        "lost" => {
+            let (tail, sealed) = (reply.number()?, reply.number()? == 1);
+            return Ok(Read::Lost { tail, sealed, writer: reply.text()? });
+        }
+        "page" => {}
+        _ => return Err(Strange),
+    }
+    let (tail, sealed, epoch) = (reply.number()?, reply.number()? == 1, reply.number()?);
+    let owner = u64::from_str_radix(&reply.text()?, 16).map_err(|_| Strange)?;
+    let generation = reply.number()?;
+    let mut events = Vec::new();
+    let mut by = 0;
+    for kept in reply {
+        let expected = after + 1 + events.len() as u64;
+        match event(&kept) {
+            Some((its_epoch, offset, payload))
+                if offset == expected && its_epoch >= by && its_epoch <= epoch =>
+            {
+                by = its_epoch;
+                events.push(payload);
+            }
+            // What comes after a hole is there; what is somewhere else belongs to no run.
+            Some((_, offset, _)) if offset > expected => {
+                return Ok(Read::Hole(ReadError::Evicted { oldest: offset }));
+            }
+            _ => return Ok(Read::Hole(ReadError::Lost { tail: expected - 1 })),
+        }
+    }
+    if events.is_empty() && after < tail {
+        return Ok(Read::Hole(ReadError::Evicted { oldest: tail + 1 }));
+    }
+    Ok(Read::Page(Page { events, tail, sealed, epoch, owner: BackendId(owner), generation }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis::Value;
+
+    fn page(after: u64, tail: i64, events: &[&str]) -> Read {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let mut parts = vec![text("page"), Value::Int(tail), Value::Int(0), Value::Int(2)];
+        parts.extend([text("00000000000000b0"), Value::Int(4)]);
+        parts.extend(events.iter().map(|event| text(event)));
+        read_page(&mut Reply::new(Value::Array(parts)).expect("an array"), after).expect("a page")
+    }
+
+    #[test]
+    fn a_run_is_a_page() {
+        let Read::Page(page) = page(2, 5, &["1-3 a", "2-4 b b"]) else { panic!("no page") };
+        assert_eq!(page.events, ["a", "b b"]);
+        assert_eq!((page.tail, page.epoch, page.owner, page.generation), (5, 2, BackendId(0xb0), 4));
+        assert!(!page.sealed);
+    }
+
+    #[test]
+    fn what_is_no_run_is_no_page() {
+        let evicted = |oldest| Read::Hole(ReadError::Evicted { oldest });
+        let lost = |tail| Read::Hole(ReadError::Lost { tail });
+        assert_eq!(page(2, 5, &["1-3 a", "1-5 c"]), evicted(5));
+        assert_eq!(page(2, 5, &["1-4 b"]), evicted(4));
+        assert_eq!(page(2, 5, &[]), evicted(6));
+        // Older ones, and one twice.
+        assert_eq!(page(2, 5, &["1-2 x"]), lost(2));
+        assert_eq!(page(2, 5, &["1-3 a", "1-3 a"]), lost(3));
+        // An epoch that goes back, or is not there yet.
+        assert_eq!(page(2, 5, &["2-3 a", "1-4 b"]), lost(3));
+        assert_eq!(page(2, 5, &["3-3 a"]), lost(2));
+        assert_eq!(page(2, 5, &["nonsense"]), lost(2));
+    }
+}
