@@ -68,6 +68,7 @@ pub fn head() -> Head {
         loopback: true,
         mode: SessionMode::Stateless { resumable: false, stale_session: StaleSession::NotFound },
         body_limit: 4 << 20,
+        modern: true,
     };
     let body = jsonrpc::parse(call_body(100)).expect("a call is a message");
     Head { policy, headers, body }
