@@ -1,9 +1,13 @@
 //! The program bowline: a gateway that never drops work, and tools around it
 
 mod cli;
+mod client;
+mod commands;
+mod connect;
 pub mod demo;
 mod duration;
 mod logging;
+mod manual;
 mod rate;
 mod serve;
 mod size;
@@ -14,7 +18,7 @@ use std::{ffi::OsString, io::Write as _, process::ExitCode};
 const USAGE: u8 = 2;
 
 /// Runs the program with these arguments, its name first. Reports on stderr. Returns 0 when all went well, 1 for a failure, 2 for
-/// wrong usage, and 128 and its number for a second signal.
+/// wrong usage, and 128 and its number for a second signal; the commands that do one thing with a server have codes of their own.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let parsed = match cli::parse(args) {
         Ok(parsed) => parsed,
@@ -23,6 +27,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match parsed {
         cli::Parsed::Demo(options) => demo::main(options),
         cli::Parsed::Serve(options, matches) => serve::main(*options, &matches),
+        cli::Parsed::Connect(options) => connect::main(&options),
+        cli::Parsed::Job(job) => commands::main(&job),
+        cli::Parsed::Completions(command) => manual::completions(&command, cli::command()),
+        cli::Parsed::Man(command) => manual::man(&command, cli::command()),
     }
 }
 
