@@ -73,7 +73,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "rmcp-client",
-        about: "the client on the Rust SDK, a workspace of its own: formatting, lints, build",
+        about: "the client and the server on the Rust SDK, a workspace of its own: formatting, lints, build",
         needs: &[],
         run: |project, extra| {
             let cargo = |subcommand: &str| {

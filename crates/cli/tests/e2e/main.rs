@@ -3,10 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod authorization;
 mod bodies;
 mod checks;
 mod clients;
+mod commands;
 mod common;
+mod connect;
 mod connections;
 mod cursors;
 mod demo;
@@ -16,6 +19,7 @@ mod field;
 mod fleet;
 mod inspector;
 mod lifecycle;
+mod manual;
 mod production;
 mod proxies;
 mod rawfuzz;
