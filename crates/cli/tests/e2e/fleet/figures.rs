@@ -20,8 +20,8 @@ const MIB: f64 = 1_048_576.0;
 /// How many calls a session has: below `--max-calls-per-session`.
 const EACH: usize = 50;
 
-/// A connection is closed as soon as it has shown what is new: so a poll is nothing but a poll.
-const OPTIONS: &str = "--child shared --json-hold 1ms --max-held-streams 1 --abandon-after 1h";
+/// A connection is closed nearly as soon as it has shown what is new: so a poll is nothing but a poll.
+const OPTIONS: &str = "--child shared --json-hold 1ms --max-connection 1ms --abandon-after 1h";
 
 /// The seconds of a processor that a process has used.
 fn cpu(program: &Program) -> f64 {

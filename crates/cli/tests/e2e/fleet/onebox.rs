@@ -160,7 +160,7 @@ async fn a_socket_that_is_handed_over_refuses_nobody() {
             .args(["--", "python3", "-B"])
             .arg(&fixture)
             .stdin(std::os::fd::OwnedFd::from(socket.try_clone().unwrap()))
-            .stdout(std::process::Stdio::null())
+            .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped())
             .kill_on_drop(true);
         Served::spawn(command)
