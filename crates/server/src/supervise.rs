@@ -140,8 +140,10 @@ async fn among_others(call: &Arc<CallState>) {
     .await;
 }
 
-/// Returns when another backend has ended the call, or when that is to be expected: this backend has lost its lease, and nobody reads
-/// the call here. A call that is read here runs on: its client gets the result on that connection (SEMANTICS 6, "A store that does not answer").
+/// Returns when another backend has ended the call, or when its result is not to be had by anybody: this backend has been without a lease
+/// for as long as a call may go unread, and nobody reads it here. Until then it runs on. Nearly always the store is away for everybody, as
+/// in a failover, and then nobody ends anything; and where this backend alone is cut off, the store fences it. A call that is read here
+/// runs on in any case: its client gets the result on that connection (SEMANTICS 6, "A store that does not answer").
 async fn watch_others(call: &Arc<CallState>) {
     let Some(fleet) = &call.core.fleet else { return std::future::pending().await };
     let outlet = call.exchange.wait_open().await;
@@ -149,16 +151,21 @@ async fn watch_others(call: &Arc<CallState>) {
     let fenced = async {
         let mut lease = fleet.lease.changes();
         loop {
-            if !fleet.lease.is_fenced() {
-                // The sender lives as long as the endpoint.
-                let _ = lease.changed().await;
-            } else if call.exchange.unread_since().is_some() {
-                return;
-            } else {
-                tokio::select! {
-                    _ = lease.changed() => {}
-                    () = tokio::time::sleep(LOOK_AGAIN) => {}
+            // The sender lives as long as the endpoint.
+            let _ = lease.wait_for(|fenced| *fenced).await;
+            let in_vain = async {
+                tokio::time::sleep(call.core.options.abandon_after).await;
+                while call.exchange.unread_since().is_none() {
+                    tokio::time::sleep(LOOK_AGAIN).await;
                 }
+            };
+            tokio::select! {
+                _ = lease.wait_for(|fenced| !fenced) => {}
+                () = in_vain => return,
+            }
+            // A call that says nothing would not notice that it was ended meanwhile.
+            if outlet.was_taken_over().await {
+                return;
             }
         }
     };

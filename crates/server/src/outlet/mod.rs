@@ -5,19 +5,22 @@ mod reading;
 
 pub(crate) use reading::Reading;
 
-use crate::{core::Core, session::Session, watched::Watched};
+use crate::{core::Core, fleet::patiently, session::Session, watched::Watched};
 use bowline_proto::time::millis;
 use bowline_proto::{
     cursor::StreamId,
     jsonrpc::RequestId,
     legacy::{Millis, Pushed, StopReason, Writer, WriterConfig},
 };
-use bowline_store::{EventClass, Store, StreamKind};
+use bowline_store::{EventClass, ReadError, ReadLimit, Store, StreamKind};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 use tokio::sync::{Notify, futures::Notified};
 
@@ -220,6 +223,26 @@ impl Outlet {
                 return Lost::Owner;
             }
             turned.await;
+        }
+    }
+
+    /// Whether the store says that another backend has ended the stream, or writes it. Waits for a store that is away.
+    pub(crate) async fn was_taken_over(&self) -> bool {
+        if self.is_unstored() {
+            return false;
+        }
+        let one = ReadLimit { events: 1, bytes: 1 };
+        loop {
+            let (epoch, tail) = {
+                let state = self.state.lock();
+                (state.writer.epoch(), state.writer.backlog().0.saturating_sub(1))
+            };
+            match patiently(self.core.store.read_after(self.stream, tail, one)).await {
+                Ok(page) => return page.sealed || page.epoch > epoch,
+                Err(ReadError::Unavailable(_)) => tokio::time::sleep(Duration::from_secs(1)).await,
+                // What is gone is noticed by who writes.
+                Err(_) => return false,
+            }
         }
     }
 

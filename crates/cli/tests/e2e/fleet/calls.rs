@@ -22,6 +22,8 @@ pub(super) struct Ended {
     pub(super) end: End,
     /// The backend that got the POST.
     pub(super) owner: SocketAddr,
+    /// When it was sent.
+    pub(super) sent: Instant,
     /// When it ended.
     pub(super) at: Instant,
     /// How often the client came back.
@@ -39,6 +41,7 @@ pub(super) async fn job(session: &Session, backends: &[SocketAddr], turn: usize,
     let mut ended = Ended {
         end: End::NoId,
         owner: backend(turn),
+        sent: Instant::now(),
         at: Instant::now(),
         polls: 0,
         unanswered: 0,
@@ -48,6 +51,7 @@ pub(super) async fn job(session: &Session, backends: &[SocketAddr], turn: usize,
     let mut answer = None;
     for other in 0..200 {
         ended.owner = backend(turn + other);
+        ended.sent = Instant::now();
         match session.at(ended.owner).try_post(&message).await {
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -82,12 +86,9 @@ pub(super) async fn job(session: &Session, backends: &[SocketAddr], turn: usize,
             ended.polls += 1;
             turn += 1;
             assert!(ended.polls < 400, "the call does not end");
-            let raw = match bowline_testkit::Raw::try_connect(backend(turn)).await {
-                Ok(raw) => raw,
-                Err(_) => {
-                    ended.unanswered += 1;
-                    continue;
-                }
+            let Ok(raw) = bowline_testkit::Raw::try_connect(backend(turn)).await else {
+                ended.unanswered += 1;
+                continue;
             };
             let request = session.request("GET", &[("Last-Event-ID", cursor)], "");
             match Answer::try_to(raw, request).await {
@@ -108,10 +109,7 @@ async fn read(answer: &mut Answer, cursor: &mut Option<String>, retry: &mut Dura
     }
     loop {
         // However it breaks: what was seen counts.
-        let block = match answer.try_block().await {
-            Ok(Some(block)) => block,
-            Ok(None) | Err(_) => return None,
-        };
+        let Ok(Some(block)) = answer.try_block().await else { return None };
         *cursor = block.id.clone().or_else(|| cursor.take());
         *retry = block.retry.map_or(*retry, Duration::from_millis);
         if let Some(message) = block.message().filter(|message| message.get("method").is_none()) {

@@ -5,8 +5,12 @@ use super::{
     calls::{End, arguments, job},
     ledger, long, new_ledger,
 };
-use crate::common::{assert_serves, fixture};
+use crate::{
+    common::{assert_serves, fixture},
+    support::Served,
+};
 use bowline_testkit::{Dir, Session, free_port, patiently, text_of};
+use rustix::process::Signal;
 use serde_json::json;
 use std::{
     net::SocketAddr,
@@ -68,7 +72,7 @@ async fn a_rolling_restart_drops_nothing() {
         let left = Instant::now();
         current.terminate();
         assert_eq!(current.wait().await.code(), Some(0), "{}", current.said());
-        longest = longest.max(left.elapsed());
+        longest = longest.max(Instant::now() - left);
         current = next;
         assert!(clients.iter().all(|client| !client.is_finished()), "the clients work all the time");
     }
@@ -81,7 +85,7 @@ async fn a_rolling_restart_drops_nothing() {
     }
     eprintln!(
         "{rounds} restarts in {:?}, none took more than {longest:?}: {jobs} jobs, {quick} quick calls",
-        began.elapsed()
+        (Instant::now() - began)
     );
     let ledger = ledger(&file);
     assert_eq!(ledger.len() as u64, jobs);
@@ -121,7 +125,7 @@ async fn a_killed_process_leaves_its_sessions_and_results() {
     let killed = Instant::now();
     patiently("its end", fleet.backends[0].wait()).await;
     fleet.replace(0).await;
-    eprintln!("back after {:?}", killed.elapsed());
+    eprintln!("back after {:?}", Instant::now() - killed);
     assert_serves(&session).await;
     assert_serves(&other).await;
     let result = session.finish(session.get(Some(&parked[0])).await).await;
@@ -129,9 +133,64 @@ async fn a_killed_process_leaves_its_sessions_and_results() {
     let (messages, _) = session.poll(session.get(Some(&parked[1])).await).await;
     let error = &messages.last().unwrap()["error"];
     assert_eq!(error["data"], json!({ "reason": "owner_lost", "outcome": "unknown" }), "{messages:?}");
-    let took = killed.elapsed();
+    let took = Instant::now() - killed;
     eprintln!("told {took:?} after the kill");
     assert!(took < Duration::from_secs(21), "{took:?}");
     assert_serves(&session).await;
     assert_eq!(ledger(&file)["runs"].0, 1);
+}
+
+/// A socket that is handed over as systemd does it, to one process after the other, as `systemctl restart` does it: whoever connects
+/// meanwhile waits, and is served.
+#[tokio::test]
+async fn a_socket_that_is_handed_over_refuses_nobody() {
+    let dir = Dir::new();
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let (_folder, file) = new_ledger();
+    let fixture = bowline_testkit::repository().join("tests/fixtures/fixture_server.py");
+    let start = || {
+        let mut command = tokio::process::Command::new("sh");
+        // The first socket is descriptor 3, and it is for the process of this id only.
+        command
+            .args(["-c", "exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"", "sh"])
+            .arg(std::env::var_os("BOWLINE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_bowline").into()))
+            .arg("serve")
+            .args(on(&dir, "--drain-timeout 20s").split(' ').filter(|word| !word.is_empty()))
+            .args(["--", "python3", "-B"])
+            .arg(&fixture)
+            .stdin(std::os::fd::OwnedFd::from(socket.try_clone().unwrap()))
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .kill_on_drop(true);
+        Served::spawn(command)
+    };
+    let first = start().await;
+    let session = Session::start(address, "2025-11-25").await;
+    let mut running = session.post(&session.tool("job", &arguments(&file, "over", 2_000))).await;
+    let cursor = running.block().await.expect("a priming event").id.expect("with an id");
+    first.signal(Signal::TERM);
+    running.blocks().await;
+    // From now on until the second one is there, nobody accepts.
+    let waiting: Vec<_> = (0..20)
+        .map(|number| {
+            let session = session.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(200 * number)).await;
+                let text = number.to_string();
+                assert_eq!(session.call_for_text("echo", json!({ "text": text })).await, text);
+            })
+        })
+        .collect();
+    let ended = first.end().await;
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let second = start().await;
+    for client in waiting {
+        client.await.expect("nobody is refused");
+    }
+    let result = session.finish(session.get(Some(&cursor)).await).await;
+    assert_eq!(text_of(&result), "job over: -");
+    assert_eq!(ledger(&file)["over"], (1, 1));
+    second.signal(Signal::TERM);
+    assert_eq!(second.end().await.code, Some(0));
 }

@@ -34,7 +34,7 @@ pub(crate) async fn metrics(program: &Program) -> BTreeMap<String, u64> {
 }
 
 /// The memory of the program that is in use, in MiB.
-fn resident(program: &Program) -> f64 {
+pub(crate) fn resident(program: &Program) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", program.pid())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
