@@ -130,7 +130,12 @@ async fn look_at(core: &Core, cursor: &Cursor) -> StreamFact {
         page = read().await;
     }
     match page {
+        // Of another log than the cursor: the store lost what the client has seen. Where it was ended since by somebody else, its last
+        // message stands where the client saw another one.
         Ok(page) if page.epoch < cursor.epoch => StreamFact::Gone(GoneReason::Lost),
+        Ok(page) if page.epoch > cursor.epoch && page.sealed && cursor.offset >= page.tail => {
+            StreamFact::Gone(GoneReason::Lost)
+        }
         Ok(page) => StreamFact::Readable { after_tail: page.sealed && cursor.offset >= page.tail },
         Err(ReadError::Evicted { .. }) => StreamFact::Gone(GoneReason::Evicted),
         Err(ReadError::Lost { .. }) => StreamFact::Gone(GoneReason::Lost),

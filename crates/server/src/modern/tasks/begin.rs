@@ -9,6 +9,7 @@ use crate::{
     mailbox,
     outlet::{Lost, Opened, Outlet},
     random,
+    watched::Watched,
 };
 use bowline_proto::{
     jsonrpc::{Message, Notification, Raw, parse_message},
@@ -20,7 +21,7 @@ use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 pub(crate) use bowline_proto::modern::tasks::Course;
 
@@ -28,8 +29,8 @@ pub(crate) use bowline_proto::modern::tasks::Course;
 pub(crate) struct TaskCall {
     course: OnceLock<(Course, Duration)>,
     /// Whether the handler wishes to be a task now.
-    wish: watch::Sender<bool>,
-    fate: watch::Sender<Fate>,
+    wish: Watched<bool>,
+    fate: Watched<Fate>,
     /// Told when a client came back to the call.
     pub(in crate::modern) attached: Notify,
 }
@@ -49,8 +50,8 @@ impl Default for TaskCall {
     fn default() -> Self {
         Self {
             course: OnceLock::new(),
-            wish: watch::Sender::new(false),
-            fate: watch::Sender::new(Fate::Stays),
+            wish: Watched::new(false),
+            fate: Watched::new(Fate::Stays),
             attached: Notify::new(),
         }
     }
@@ -60,7 +61,7 @@ impl TaskCall {
     /// Sets, once and before the call runs, what is to become of it. It becomes a task after `hold`, where it may.
     pub(in crate::modern) fn set(&self, course: Course, hold: Duration) {
         if matches!(course, Course::WhenSlow | Course::AtOnce) {
-            self.fate.send_replace(Fate::Open);
+            self.fate.set(Fate::Open);
         }
         let hold = if course == Course::AtOnce { Duration::ZERO } else { hold };
         let _ = self.course.set((course, hold));
@@ -68,33 +69,31 @@ impl TaskCall {
 
     /// Whether it may still become a task, or is one.
     pub(crate) fn may_be(&self) -> bool {
-        *self.fate.borrow() != Fate::Stays
+        self.fate.get() != Fate::Stays
     }
 
     /// Whether it is a task.
     pub(crate) fn is(&self) -> bool {
-        *self.fate.borrow() == Fate::Task
+        self.fate.get() == Fate::Task
     }
 
     /// Wishes that the call become a task now.
     pub(crate) fn wish(&self) {
-        self.wish.send_replace(true);
+        self.wish.set(true);
     }
 
     /// Waits until it is known what becomes of the call; `true` where it is a task.
     pub(crate) async fn decided(&self) -> bool {
-        // The sender lives in `self`, so the wait ends with an answer, or with the call.
-        self.fate.subscribe().wait_for(|fate| *fate != Fate::Open).await.is_ok_and(|fate| *fate == Fate::Task)
+        self.fate.wait_for(|fate| fate != Fate::Open).await == Fate::Task
     }
 
     pub(in crate::modern) fn set_task(&self) {
-        self.fate.send_replace(Fate::Task);
+        self.fate.set(Fate::Task);
     }
 
     async fn due(&self, hold: Duration) {
-        let mut wishes = self.wish.subscribe();
         tokio::select! {
-            _ = wishes.wait_for(|wish| *wish) => {}
+            _ = self.wish.wait_for(|wish| wish) => {}
             () = tokio::time::sleep(hold) => {}
         }
     }
@@ -114,7 +113,7 @@ pub(crate) async fn run(call: &Arc<CallState>) {
                 Begun::Task(task) => break task,
                 Begun::Nobody => modern.task.attached.notified().await,
                 Begun::Refused => {
-                    modern.task.fate.send_replace(Fate::Stays);
+                    modern.task.fate.set(Fate::Stays);
                     modern.open_stream();
                     return pending().await;
                 }
