@@ -2,7 +2,7 @@
 
 use crate::{
     call::Call,
-    catalog::{Entry, Run},
+    catalog::{Entry, ToolEntry},
     mistake::BuildError,
     reply,
     schema::{Check, Schema},
@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use std::{future::ready, sync::Arc};
 
 /// A tool's entry: its schemas made and compiled, its handler boxed.
-pub(crate) fn tool_entry<S, In, F, Fut>(tool: Tool, handler: F) -> Result<Entry<Run<S>>, BuildError>
+pub(crate) fn tool_entry<S, In, F, Fut>(tool: Tool, handler: F) -> Result<ToolEntry<S>, BuildError>
 where
     S: Send + Sync + 'static,
     In: DeserializeOwned + JsonSchema + Send + 'static,
@@ -73,5 +73,5 @@ where
         let (check_output, called) = (check_output.clone(), called.clone());
         Box::pin(async move { reply::tool(work.await.into_tool_result(), check_output.as_deref(), &called) })
     };
-    Ok(Entry { name, listed, run: Box::new(run) })
+    Ok(ToolEntry { tasks: tool.tasks, entry: Entry { name, listed, run: Box::new(run) } })
 }

@@ -7,7 +7,7 @@ use crate::{
     fleet::{self, Fleet},
     keys::Keys,
     metrics::Metrics,
-    modern::HeldCalls,
+    modern::{HeldCalls, Tasks},
     probes::OnEndpoint,
     random,
     running::Running,
@@ -76,6 +76,7 @@ pub(crate) struct Core {
     pub(crate) running: Running,
     /// Calls of modern clients that stay open between two rounds.
     pub(crate) held: HeldCalls,
+    pub(crate) tasks: Tasks,
     pub(crate) drain: watch::Sender<Drain>,
     /// Whether listeners accept connections.
     pub(crate) accepting: watch::Sender<bool>,
@@ -117,6 +118,7 @@ impl Core {
             sessions: Sessions::default(),
             running: Running::default(),
             held: HeldCalls::default(),
+            tasks: Tasks::default(),
             drain: watch::Sender::new(Drain::No),
             accepting: watch::Sender::new(true),
             origin: Instant::now(),

@@ -58,6 +58,7 @@ async fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) {
         biased;
         () = watch_limits(&call) => None,
         () = among_others(&call) => None,
+        () = modern::run_task(&call) => None,
         outcome = &mut work => Some(settle(&call, outcome)),
     };
     // Before it is answered: who has the answer may use the id again.

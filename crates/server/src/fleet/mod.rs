@@ -5,7 +5,7 @@ mod lease;
 mod reaper;
 
 pub(crate) use lease::Lease;
-pub(crate) use reaper::{orphaned, owner_is_lost};
+pub(crate) use reaper::{orphaned, orphaned_task, owner_is_lost};
 
 use crate::core::Core;
 use bowline_proto::time::millis;

@@ -5,7 +5,7 @@ mod reading;
 
 pub(crate) use reading::Reading;
 
-use crate::{core::Core, fleet::patiently, session::Session, watched::Watched};
+use crate::{core::Core, fleet::patiently, modern::TASKS, session::Session, watched::Watched};
 use bowline_proto::time::millis;
 use bowline_proto::{
     cursor::StreamId,
@@ -51,6 +51,8 @@ pub(crate) struct Outlet {
     /// Whether its session ended; never set where there is none.
     ended: Arc<AtomicBool>,
     request_id: Option<RequestId>,
+    /// Whether it is the log of a task: then each event makes those before it obsolete.
+    task: bool,
     state: Mutex<State>,
     opened: Watched<Opened>,
     /// Connections that read the stream on this backend now.
@@ -99,12 +101,21 @@ impl Outlet {
         session: Option<&Session>,
         request_id: Option<&RequestId>,
     ) -> Arc<Self> {
-        Self::on(core, core.store.clone(), Opened::NotYet, kind, stream, session, request_id)
+        let (session, ended) = (session.map(|session| session.id.clone()), session.map(Session::ended));
+        let ended = ended.unwrap_or_default();
+        Self::on(core, core.store.clone(), Opened::NotYet, kind, stream, (session, ended), request_id)
+    }
+
+    /// The log of a task.
+    pub(crate) fn task(core: &Arc<Core>, stream: StreamId, request: &RequestId) -> Arc<Self> {
+        let of = (Some(TASKS.into()), Arc::default());
+        Self::on(core, core.store.clone(), Opened::NotYet, StreamKind::Call, stream, of, Some(request))
     }
 
     /// A stream without ids, which lives in this process and with its connection only.
     pub(crate) fn unstored(core: &Arc<Core>, stream: StreamId) -> Arc<Self> {
-        Self::on(core, core.ephemeral.clone(), Opened::Unstored, StreamKind::Call, stream, None, None)
+        let of = (None, Arc::default());
+        Self::on(core, core.ephemeral.clone(), Opened::Unstored, StreamKind::Call, stream, of, None)
     }
 
     fn on(
@@ -113,7 +124,7 @@ impl Outlet {
         opened: Opened,
         kind: StreamKind,
         stream: StreamId,
-        session: Option<&Session>,
+        (session, ended): (Option<Box<str>>, Arc<AtomicBool>),
         request_id: Option<&RequestId>,
     ) -> Arc<Self> {
         let config =
@@ -123,8 +134,9 @@ impl Outlet {
             kind,
             started: core.now(),
             core: core.clone(),
-            session: session.map(|session| session.id.clone()),
-            ended: session.map(Session::ended).unwrap_or_default(),
+            task: session.as_deref() == Some(TASKS),
+            session,
+            ended,
             request_id: request_id.cloned(),
             state: Mutex::new(State {
                 writer: Writer::new(config, FIRST_EPOCH),

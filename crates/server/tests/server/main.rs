@@ -18,3 +18,4 @@ mod rounds;
 mod script;
 mod sessions;
 mod stateless;
+mod tasks;
