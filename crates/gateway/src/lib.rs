@@ -4,10 +4,13 @@
 //! [`stderr`] is how they and a program's log write to this process's stderr.
 
 pub mod child;
+mod bridge;
 mod common;
+mod era;
 mod gate;
 mod gateway;
 mod line;
+mod listeners;
 mod lists;
 mod options;
 mod pool;
