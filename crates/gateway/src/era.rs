@@ -99,7 +99,8 @@ impl Asked {
 
     /// The parameters of the next round.
     pub(crate) fn next(params: Option<Raw>, answers: &[(String, Raw)], state: Option<&Raw>) -> Option<Raw> {
-        let mut params = without(&params.unwrap_or_else(Raw::empty_object), &["inputResponses", "requestState"]);
+        let mut params =
+            without(&params.unwrap_or_else(Raw::empty_object), &["inputResponses", "requestState"]);
         if !answers.is_empty() {
             let answers = Raw::from_members(answers.iter().map(|(key, answer)| (key, answer.clone())));
             params = params.with_member("inputResponses", &answers)?;
@@ -171,10 +172,7 @@ mod tests {
         let tagged = |params: Value| Notification::new("n", Some(raw(&params)));
         let plain = |params: Value| untagged(&tagged(params)).params.unwrap().to::<Value>().unwrap();
         assert_eq!(plain(json!({ "uri": "a", "_meta": { SUBSCRIPTION_ID: 7 } })), json!({ "uri": "a" }));
-        assert_eq!(
-            plain(json!({ "_meta": { SUBSCRIPTION_ID: 7, "x": 1 } })),
-            json!({ "_meta": { "x": 1 } })
-        );
+        assert_eq!(plain(json!({ "_meta": { SUBSCRIPTION_ID: 7, "x": 1 } })), json!({ "_meta": { "x": 1 } }));
         assert_eq!(subscription_of(&tagged(json!({ "_meta": { SUBSCRIPTION_ID: 7 } }))), Some(7));
         assert_eq!(subscription_of(&tagged(json!({ "_meta": { SUBSCRIPTION_ID: "7" } }))), Some(7));
         assert_eq!(subscription_of(&Notification::new("n", None)), None);

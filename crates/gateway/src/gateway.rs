@@ -15,6 +15,7 @@ use crate::child::Guard;
 use crate::common::Common;
 use crate::options::{GatewayOptions, Sharing};
 use crate::pool::Pool;
+use crate::reissue::Reissues;
 use crate::restart::is_modern;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -45,6 +46,8 @@ const LAST: Duration = Duration::from_secs(6);
 pub struct Gateway {
     common: Arc<Common>,
     mode: Mode,
+    /// Calls that go on when their clients have left, where the operator wants that.
+    reissues: Option<Arc<Reissues>>,
 }
 
 enum Mode {
@@ -71,7 +74,8 @@ impl Gateway {
             Sharing::Shared => Mode::Shared(Shared::new(&common)),
             Sharing::Pool(size) => Mode::Pool(Pool::new(&common, size)),
         };
-        Arc::new(Self { common, mode })
+        let reissues = common.options.join_reissued.map(Reissues::new);
+        Arc::new(Self { common, mode, reissues })
     }
 
     /// Ends all processes at once and waits until they are gone, for their grace periods and a few seconds at most. New
@@ -187,6 +191,38 @@ impl Gateway {
     }
 }
 
+impl Gateway {
+    /// A call of a modern client that may be the one that the client had before.
+    fn joined(&self, reissues: &Arc<Reissues>, call: &Call) -> BoxFuture<'static, Reply> {
+        match &self.mode {
+            Mode::PerSession { bridge, .. } => {
+                let (work, told) = (bridge.clone(), bridge.clone());
+                reissues.run(
+                    call,
+                    move |call| Box::pin(async move { work.answer(&call).await }),
+                    move |from, to| told.hand_over(from, to),
+                )
+            }
+            Mode::Shared(shared) => {
+                let (work, told) = (shared.clone(), shared.clone());
+                reissues.run(
+                    call,
+                    move |call| Box::pin(async move { work.answer(&call).await }),
+                    move |from, to| told.hand_over(from, to),
+                )
+            }
+            Mode::Pool(pool) => {
+                let (work, told) = (pool.clone(), pool.clone());
+                reissues.run(
+                    call,
+                    move |call| Box::pin(async move { work.answer(&call).await }),
+                    move |from, to| told.hand_over(from, to),
+                )
+            }
+        }
+    }
+}
+
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.end_all();
@@ -217,6 +253,9 @@ impl RawHandler for Gateway {
     }
 
     fn call(&self, call: Call) -> BoxFuture<'static, Reply> {
+        if let Some(reissues) = self.reissues.as_ref().filter(|_| is_modern(&call)) {
+            return self.joined(reissues, &call);
+        }
         match &self.mode {
             Mode::PerSession { bridge, .. } if is_modern(&call) => {
                 let bridge = bridge.clone();

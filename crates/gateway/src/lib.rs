@@ -3,8 +3,8 @@
 //! [`Gateway`] is a [`bowline_server::RawHandler`]: give it to a [`bowline_server::Endpoint`]. [`child`] has the processes;
 //! [`stderr`] is how they and a program's log write to this process's stderr.
 
-pub mod child;
 mod bridge;
+pub mod child;
 mod common;
 mod era;
 mod gate;
@@ -14,6 +14,7 @@ mod listeners;
 mod lists;
 mod options;
 mod pool;
+mod reissue;
 mod restart;
 mod route;
 mod session;

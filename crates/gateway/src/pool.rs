@@ -7,8 +7,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply, Request};
-use bowline_server::{Call, Peer};
 use bowline_server::bridge::Subject;
+use bowline_server::{Call, Peer};
 use futures_util::future::select_all;
 use tokio::time::sleep;
 
@@ -121,7 +121,14 @@ impl Pool {
         }
     }
 
-    async fn answer(&self, call: &Call) -> Reply {
+    /// From here on, what is done for `from` is for `to`.
+    pub(crate) fn hand_over(&self, from: &Call, to: &Call) {
+        let running = self.running().iter().filter_map(|keeper| keeper.upstream_now());
+        running.for_each(|upstream| upstream.hand_over(from, to));
+    }
+
+    /// The same without an end when the call is cancelled.
+    pub(crate) async fn answer(&self, call: &Call) -> Reply {
         self.start();
         loop {
             let (keeper, upstream) = match self.least_busy().await {

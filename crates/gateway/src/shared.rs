@@ -217,7 +217,15 @@ impl Shared {
         if last { self.answer(call).await } else { Reply::Result(Raw::empty_object()) }
     }
 
-    async fn answer(&self, call: &Call) -> Reply {
+    /// From here on, what is done for `from` is for `to`.
+    pub(crate) fn hand_over(&self, from: &Call, to: &Call) {
+        if let Some(upstream) = self.keeper.upstream_now() {
+            upstream.hand_over(from, to);
+        }
+    }
+
+    /// The same without an end when the call is cancelled, for a request that the process answers.
+    pub(crate) async fn answer(&self, call: &Call) -> Reply {
         self.start();
         loop {
             let upstream = match self.keeper.upstream().await {

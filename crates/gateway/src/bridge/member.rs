@@ -170,6 +170,18 @@ impl Member {
         }
     }
 
+    /// From here on, what it does for `from` is for `to`.
+    pub(super) fn hand_over(&self, from: &Call, to: &Call) {
+        let mut used = self.used.lock();
+        if used.alone.as_ref().is_some_and(|call| call.is(from)) {
+            used.alone = Some(to.clone());
+        }
+        drop(used);
+        if let Some(upstream) = self.keeper.upstream_now() {
+            upstream.hand_over(from, to);
+        }
+    }
+
     fn alone(&self) -> Option<Call> {
         self.used.lock().alone.clone()
     }

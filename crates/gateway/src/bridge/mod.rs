@@ -87,7 +87,14 @@ impl Bridge {
         }
     }
 
-    async fn answer(self: &Arc<Self>, call: &Call) -> Reply {
+    /// From here on, what is done for `from` is for `to`.
+    pub(crate) fn hand_over(&self, from: &Call, to: &Call) {
+        let members = self.state.lock().members.clone();
+        members.iter().for_each(|member| member.hand_over(from, to));
+    }
+
+    /// The same without an end when the call is cancelled.
+    pub(crate) async fn answer(self: &Arc<Self>, call: &Call) -> Reply {
         let peer = call.peer();
         let asks = takes_input(call.method()) && key::can_be_asked(&peer);
         let logs = call.log_level().is_some();
@@ -210,7 +217,8 @@ impl Bridge {
             return Err(self.common.unavailable("is being stopped"));
         }
         // The same one whenever it can be, so that who does one thing after the other meets what it left behind.
-        let found = state.members.iter().filter(|member| member.is_of(key)).find_map(|m| m.lease(self, alone));
+        let found =
+            state.members.iter().filter(|member| member.is_of(key)).find_map(|m| m.lease(self, alone));
         if found.is_some() {
             return Ok(found);
         }
@@ -290,7 +298,8 @@ async fn reap(bridge: std::sync::Weak<Bridge>, idle: Duration) {
         let mut over = Vec::new();
         let mut state = bridge.state.lock();
         state.members.retain(|member| {
-            let unused = member.unused_since().is_some_and(|since| now - since >= idle || member.is_tainted());
+            let unused =
+                member.unused_since().is_some_and(|since| now - since >= idle || member.is_tainted());
             if unused {
                 over.push(member.clone());
             }

@@ -62,7 +62,9 @@ impl Keeper {
                     stderr = %exit.stderr_tail,
                     "the server {exit}, before it answered {method}"
                 );
-                failed(common.unavailable(&format!("{} before it answered {method}", exit.reason.for_clients())))
+                failed(
+                    common.unavailable(&format!("{} before it answered {method}", exit.reason.for_clients())),
+                )
             }
             Err(_) => {
                 let text = format!(

@@ -73,7 +73,8 @@ impl Keeper {
             "logging/setLevel" if self.can("logging", None) => {}
             "resources/subscribe" | "resources/unsubscribe" if self.can("resources", Some("subscribe")) => {
                 let uri = call.params().and_then(|params| params.member("uri")?.string())?;
-                let mut uris: BTreeSet<String> = self.audience.upgrade()?.subscriptions().into_iter().collect();
+                let mut uris: BTreeSet<String> =
+                    self.audience.upgrade()?.subscriptions().into_iter().collect();
                 if call.method() == "resources/subscribe" {
                     uris.insert(uri);
                 } else {
@@ -95,8 +96,12 @@ impl Keeper {
         let level = match tokens {
             // Log messages name no request: where several clients share a process, they could reach the wrong one.
             Tokens::Replaced => None,
-            Tokens::AsTheyAre | Tokens::ReplacedWithLogs if is_modern(call) => call.log_level().map(|level| level.as_str().to_owned()),
-            Tokens::AsTheyAre | Tokens::ReplacedWithLogs => peer.log_level().or_else(|| self.can("logging", None).then(|| "info".to_owned())),
+            Tokens::AsTheyAre | Tokens::ReplacedWithLogs if is_modern(call) => {
+                call.log_level().map(|level| level.as_str().to_owned())
+            }
+            Tokens::AsTheyAre | Tokens::ReplacedWithLogs => {
+                peer.log_level().or_else(|| self.can("logging", None).then(|| "info".to_owned()))
+            }
         };
         request_meta(
             params,

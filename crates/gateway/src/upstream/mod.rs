@@ -298,6 +298,11 @@ impl Upstream {
         self.table.lock().pending.call(id)
     }
 
+    /// From here on, what the process works on for `from` is for `to`.
+    pub(crate) fn hand_over(&self, from: &Call, to: &Call) {
+        self.table.lock().pending.hand_over(from, to);
+    }
+
     fn take(&self, id: u64) -> Option<oneshot::Sender<Outcome>> {
         self.table.lock().pending.remove(id)
     }
