@@ -15,6 +15,7 @@ mod faults;
 mod field;
 mod inspector;
 mod lifecycle;
+mod modern;
 mod production;
 mod proxies;
 mod rawfuzz;
