@@ -196,6 +196,12 @@ impl Call {
         &self.0.request.id
     }
 
+    /// Whether this is the same call, and not only one that is alike.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The method.
     #[must_use]
     pub fn method(&self) -> &str {

@@ -28,7 +28,8 @@ def options(scenarios):
     parser.add_argument("--name", default="job", help="jobs: what the keys of this client's jobs start with")
     parser.add_argument("--revision", default="2025-11-25", help="the revision that must be negotiated")
     parser.add_argument("--gone-status", type=int, default=404, help="everything: a request after the session's end")
-    parser.add_argument("--mode", choices=["legacy", "auto"], default="legacy", help="auto asks server/discover first")
+    parser.add_argument("--mode", choices=["legacy", "auto", "modern"], default="legacy",
+                        help="auto asks server/discover first, modern asks nothing else")
     parser.add_argument("--deadline", type=float, help="give up after so many seconds (default 90, and --seconds)")
     parsed = parser.parse_args()
     if parsed.deadline is None:

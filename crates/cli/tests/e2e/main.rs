@@ -20,6 +20,7 @@ mod fleet;
 mod inspector;
 mod lifecycle;
 mod manual;
+mod modern;
 mod production;
 mod proxies;
 mod rawfuzz;

@@ -25,7 +25,7 @@ options:
   --parallel P     many: how many at a time (default 10)
   --revision R     the revision that must be negotiated (default 2025-11-25)
   --gone-status N  everything: what a request gets after the session was deleted (default 404)
-  --mode M         v2 only: legacy (default) or auto (asks server/discover first)
+  --mode M         v2 only: legacy (default), auto (asks server/discover first) or modern (no fallback)
   --deadline S     give up after S seconds in all (default 90, and what --seconds says)`;
 
 export function options() {
@@ -56,7 +56,7 @@ export function options() {
       return value;
     };
     if (positionals.length !== 2) throw new Error('needs a URL and a scenario');
-    if (!['legacy', 'auto'].includes(values.mode)) throw new Error(`--mode is legacy or auto, not ${values.mode}`);
+    if (!['legacy', 'auto', 'modern'].includes(values.mode)) throw new Error(`--mode is legacy, auto or modern, not ${values.mode}`);
     const seconds = number('seconds');
     return {
       url: new URL(positionals[0]),

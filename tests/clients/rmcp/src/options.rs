@@ -17,8 +17,17 @@ options:
   --calls N        many: how many calls (default 100)
   --parallel P     many: how many at a time (default 10)
   --revision R     the revision that must be negotiated (default 2025-11-25)
+  --mode M         legacy (default), discover, or auto (discover, else legacy)
   --gone-status N  everything: what a request gets after the session was deleted (default 404)
   --deadline S     give up after S seconds in all (default 90, and what --seconds says)";
+
+/// How the client begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Legacy,
+    Discover,
+    Auto,
+}
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -31,6 +40,7 @@ pub struct Options {
     pub calls: usize,
     pub parallel: usize,
     pub revision: String,
+    pub mode: Mode,
     pub gone_status: u16,
     pub deadline: Duration,
     pub longest: f64,
@@ -52,6 +62,7 @@ impl Options {
             calls: 100,
             parallel: 10,
             revision: "2025-11-25".into(),
+            mode: Mode::Legacy,
             gone_status: 404,
             deadline: Duration::ZERO,
             longest: 10.0,
@@ -71,6 +82,14 @@ impl Options {
                 "--calls" => options.calls = number(&arg, &value()?)?,
                 "--parallel" => options.parallel = number(&arg, &value()?)?,
                 "--revision" => options.revision = value()?,
+                "--mode" => {
+                    options.mode = match value()?.as_str() {
+                        "legacy" => Mode::Legacy,
+                        "discover" => Mode::Discover,
+                        "auto" => Mode::Auto,
+                        other => return Err(format!("--mode is legacy, discover or auto, not {other}")),
+                    }
+                }
                 "--gone-status" => options.gone_status = number(&arg, &value()?)?,
                 "--longest" => options.longest = number(&arg, &value()?)?,
                 "--until" => options.until = value()?,

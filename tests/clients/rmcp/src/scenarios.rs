@@ -1,11 +1,11 @@
 //! The scenarios that any server is good for.
 
 use crate::everything::everything;
-use crate::options::Options;
+use crate::options::{Mode, Options};
 use crate::report::{Failed, Outcome, Report, expect};
 use crate::session::{Answers, Session, model};
 use crate::wire::Wire;
-use rmcp::ServiceExt as _;
+use rmcp::{ClientLifecycleMode, ClientServiceExt as _};
 use rmcp::model::{CallToolRequestParams, ClientRequest};
 use rmcp::service::PeerRequestOptions;
 use rmcp::transport::StreamableHttpClientTransport;
@@ -30,7 +30,7 @@ pub async fn run(options: &Options, report: &Report) {
             Ok(wire.summary())
         })
         .await;
-    if options.scenario == "everything" {
+    if options.scenario == "everything" && wire.seen().session_id.is_some() {
         report.check("terminate", terminated(&wire)).await;
         report.check("gone", gone(&wire, options)).await;
     }
@@ -49,7 +49,15 @@ async fn connect(options: &Options) -> Result<(Session, Value), Failed> {
         wire.clone(),
         StreamableHttpClientTransportConfig::with_uri(options.url.as_str()),
     );
-    let client = answers.serve(transport).await?;
+    let preferred_versions = || vec![rmcp::model::ProtocolVersion::V_2026_07_28];
+    let lifecycle = match options.mode {
+        Mode::Legacy => ClientLifecycleMode::Initialize,
+        Mode::Discover => ClientLifecycleMode::Discover { preferred_versions: preferred_versions() },
+        Mode::Auto => {
+            ClientLifecycleMode::Auto { preferred_versions: preferred_versions(), legacy_version: None }
+        }
+    };
+    let client = answers.serve_with_lifecycle(transport, lifecycle).await?;
     let info = client.peer_info().map(|info| serde_json::to_value(&*info)).transpose()?.unwrap_or_default();
     let revision = info["protocolVersion"].clone();
     let session = wire.seen().session_id.is_some();
