@@ -67,8 +67,8 @@ async fn streams_tell_proxies_not_to_buffer() {
         client.call("subscriptions/listen", json!({ "notifications": {} })).await,
     ] {
         assert!(answer.is_stream());
-        assert_eq!((&answer.headers["x-accel-buffering"]).to_str().unwrap(), "no");
-        assert_eq!((&answer.headers["cache-control"]).to_str().unwrap(), "no-cache, no-transform");
+        assert_eq!(answer.headers["x-accel-buffering"].to_str().unwrap(), "no");
+        assert_eq!(answer.headers["cache-control"].to_str().unwrap(), "no-cache, no-transform");
     }
 }
 
