@@ -160,14 +160,16 @@ const STEPS: &[Step] = &[
         about: "the official suite, both halves, in every revision of either era: no failure and no warning",
         needs: &["tools"],
         run: |project, extra| {
-            for half in ["server", "client"] {
+            // The client logs in too, where a scenario asks for it.
+            for (half, flags) in [("server", &[][..]), ("client", &["--auth"])] {
                 let package = format!("bowline-conformance-{half}");
                 command::run(project.cargo().args(["build", "--locked", "--package", &package]))?;
                 let mut command = project.command(tools::node_of_conformance(project));
                 command
                     .arg(format!("conformance/{half}.mjs"))
                     .arg(project.target.join("debug").join(package))
-                    .arg(project.target.join("conformance").join(half));
+                    .arg(project.target.join("conformance").join(half))
+                    .args(flags);
                 command::run(command.args(extra))?;
             }
             Ok(())

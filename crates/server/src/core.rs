@@ -78,6 +78,8 @@ pub(crate) struct Core {
     pub(crate) held: HeldCalls,
     pub(crate) tasks: Tasks,
     pub(crate) drain: watch::Sender<Drain>,
+    /// Whether listeners accept connections.
+    pub(crate) accepting: watch::Sender<bool>,
     origin: Instant,
     /// Unix time of the origin, in milliseconds.
     unix_origin: u64,
@@ -118,6 +120,7 @@ impl Core {
             held: HeldCalls::default(),
             tasks: Tasks::default(),
             drain: watch::Sender::new(Drain::No),
+            accepting: watch::Sender::new(true),
             origin: Instant::now(),
             unix_origin: on_the_wall.map_or(0, millis),
         });
