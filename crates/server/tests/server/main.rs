@@ -19,3 +19,4 @@ mod script;
 mod sessions;
 mod stateless;
 mod tasks;
+mod unchecked;

@@ -47,8 +47,11 @@ fn what_is_needed_and_announced() {
     }
 }
 
+/// The member of the wire form that only one state has.
+type Own = Option<(&'static str, Value)>;
+
 /// All states, with what they are on the wire.
-fn states() -> Vec<(TaskState, &'static str, Option<(&'static str, Value)>)> {
+fn states() -> Vec<(TaskState, &'static str, Own)> {
     let (result, error) = (json!({ "content": [], "isError": true }), json!({ "code": -7, "message": "no" }));
     let question = InputRequest { key: "q1".into(), method: "roots/list".into(), params: None };
     let asked = json!({ "q1": { "method": "roots/list", "params": {} } });
