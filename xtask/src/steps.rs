@@ -91,6 +91,25 @@ const STEPS: &[Step] = &[
         },
     },
     Step {
+        name: "benches",
+        about: "the benchmarks, a workspace of its own: formatting, lints, what decides something in them",
+        needs: &[],
+        run: |project, extra| {
+            let cargo = |subcommand: &str| {
+                let mut cargo = project.cargo();
+                cargo
+                    .current_dir(project.root.join("benches"))
+                    .env("CARGO_TARGET_DIR", project.benches_target());
+                cargo.arg(subcommand);
+                cargo
+            };
+            command::run(cargo("fmt").args(["--all", "--check"]))?;
+            let clippy = ["--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+            command::run(cargo("clippy").args(clippy))?;
+            command::run(cargo("test").args(["--quiet", "--lib", "--locked"]).args(extra))
+        },
+    },
+    Step {
         name: "clients",
         about: "the real clients work against the reference server",
         needs: &["tools", "rmcp-client"],

@@ -2,6 +2,7 @@
 
 use crate::{
     USAGE,
+    bench::BenchOptions,
     commands::{CallCommand, CompleteCommand, Job, ListCommand, PromptCommand, ReadCommand, WatchCommand},
     complain,
     connect::ConnectOptions,
@@ -39,6 +40,7 @@ enum Command {
     Prompt(Box<PromptCommand>),
     Complete(Box<CompleteCommand>),
     Watch(Box<WatchCommand>),
+    Bench(BenchOptions),
     Demo(DemoOptions),
     Completions(CompletionsCommand),
     Man(ManCommand),
@@ -47,6 +49,8 @@ enum Command {
 /// What is to be done.
 #[derive(Debug)]
 pub(crate) enum Parsed {
+    /// `bowline bench`.
+    Bench(BenchOptions),
     /// `bowline demo`.
     Demo(DemoOptions),
     /// `bowline serve`, with what says which options were typed.
@@ -160,6 +164,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Parsed, 
     let cli = Cli::from_arg_matches(&matches).map_err(|error| refused(error.format(&mut command())))?;
     let job = |job| Ok(Parsed::Job(Box::new(job)));
     match cli.command {
+        Command::Bench(options) => Ok(Parsed::Bench(options)),
         Command::Demo(options) => Ok(Parsed::Demo(options)),
         Command::Serve(options) => {
             let (_, matches) = matches.remove_subcommand().expect("a command was read from it");

@@ -29,16 +29,24 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
     let core = call.core.clone();
     let session = call.session.clone();
-    session.add_call(call, core.options.max_calls_per_session)?;
+    // Alone with its binding there is nobody who could find it, and no other call that it could be taken for.
+    let findable = !session.stateless || call.exchange.is_batch();
+    if findable {
+        session.add_call(call, core.options.max_calls_per_session)?;
+    }
     let mut work = isolate::call(|| modern::traced(call, || core.handler.call(Call(call.clone()))));
     // Most handlers end here, without a task.
     if let Poll::Ready(outcome) = Pin::new(&mut work).poll(&mut Context::from_waker(Waker::noop())) {
-        session.remove_call(call);
+        if findable {
+            session.remove_call(call);
+        }
         // A cancel may have been here before the request.
         conclude(call, Some(settle(call, outcome)));
         return Ok(());
     }
     core.metrics.calls.up();
+    // It may run for long: nothing of its connection is kept for it.
+    call.head.pack();
     tokio::spawn(supervise(call.clone(), work));
     Ok(())
 }

@@ -16,6 +16,7 @@ mod demo;
 mod drain;
 mod faults;
 mod field;
+mod fleet;
 mod inspector;
 mod lifecycle;
 mod manual;
