@@ -32,7 +32,6 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Bench(BenchOptions),
     Serve(Box<ServeOptions>),
     Connect(Box<ConnectOptions>),
     List(Box<ListCommand>),
@@ -41,6 +40,7 @@ enum Command {
     Prompt(Box<PromptCommand>),
     Complete(Box<CompleteCommand>),
     Watch(Box<WatchCommand>),
+    Bench(BenchOptions),
     Demo(DemoOptions),
     Completions(CompletionsCommand),
     Man(ManCommand),
