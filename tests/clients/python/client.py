@@ -26,6 +26,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
 from everything import everything
+from facade import facade
 from report import Report, expect, options
 from wire import Wire, text_of
 
@@ -141,7 +142,7 @@ async def many(report, client, wire, asked, options):
     await report.step("many", work)
 
 
-SCENARIOS = {"everything": everything, "slow": slow, "cut": slow, "cancel": cancel, "many": many}
+SCENARIOS = {"everything": everything, "facade": facade, "slow": slow, "cut": slow, "cancel": cancel, "many": many}
 
 
 async def main():

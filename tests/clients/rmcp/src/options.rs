@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub const USAGE: &str = "\
 usage: bowline-rmcp-client URL SCENARIO [options]
-scenarios: everything, slow, cut, cancel, many (see tests/README.md)
+scenarios: everything, facade, slow, cut, cancel, many (see tests/README.md)
 options:
   --seconds N      slow, cut, cancel: how long the call takes (default 3)
   --expect-once    slow, cut: fail unless exactly one response was received (also watches for 1 s after it)
@@ -86,7 +86,7 @@ impl Options {
         }
         let [url, scenario] =
             <[String; 2]>::try_from(words).map_err(|_| "needs a URL and a scenario".to_owned())?;
-        if !["everything", "slow", "cut", "cancel", "many"].contains(&scenario.as_str()) {
+        if !["everything", "facade", "slow", "cut", "cancel", "many"].contains(&scenario.as_str()) {
             return Err(format!("unknown scenario {scenario}"));
         }
         let deadline = deadline.unwrap_or(90.0 + options.seconds);
