@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::child::Guard;
 use crate::gate::Gate;
+use crate::headers::Headers;
 use crate::options::GatewayOptions;
 use crate::stats::Counters;
 
@@ -24,6 +25,8 @@ pub(crate) struct Common {
     pub(crate) closing: AtomicBool,
     /// The name and version of the server, once it has said them.
     pub(crate) server_info: Mutex<Option<Raw>>,
+    /// What modern clients repeat in headers.
+    pub(crate) headers: Headers,
     alive: watch::Sender<usize>,
     ids: AtomicU64,
 }
@@ -38,6 +41,7 @@ impl Common {
             places: Arc::new(Semaphore::new(options.max_children.min(Semaphore::MAX_PERMITS))),
             closing: AtomicBool::new(false),
             server_info: Mutex::new(None),
+            headers: Headers::default(),
             alive: watch::Sender::new(0),
             ids: AtomicU64::new(1),
             options,

@@ -253,6 +253,11 @@ impl RawHandler for Gateway {
     }
 
     fn call(&self, call: Call) -> BoxFuture<'static, Reply> {
+        if is_modern(&call)
+            && let Err(error) = self.common.headers.check(&call)
+        {
+            return Box::pin(std::future::ready(error.into()));
+        }
         if let Some(reissues) = self.reissues.as_ref().filter(|_| is_modern(&call)) {
             return self.joined(reissues, &call);
         }

@@ -9,6 +9,7 @@ mod common;
 mod era;
 mod gate;
 mod gateway;
+mod headers;
 mod line;
 mod listeners;
 mod lists;

@@ -83,7 +83,7 @@ impl Calls {
                     return Ok(());
                 }
                 Err(mpsc::error::TrySendError::Full(back) | mpsc::error::TrySendError::Closed(back)) => {
-                    next = back
+                    next = back;
                 }
             }
         }

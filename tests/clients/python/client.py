@@ -28,6 +28,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
 from everything import everything
+from facade import facade
 from report import Report, expect, options
 from wire import Wire, text_of
 
@@ -187,7 +188,7 @@ async def jobs(report, client, wire, asked, options):
     await report.step("jobs", work)
 
 
-SCENARIOS = {"everything": everything, "slow": slow, "cut": slow, "cancel": cancel, "many": many, "jobs": jobs}
+SCENARIOS = {"everything": everything, "facade": facade, "slow": slow, "cut": slow, "cancel": cancel, "many": many, "jobs": jobs}
 
 
 async def main():

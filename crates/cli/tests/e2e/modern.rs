@@ -37,8 +37,8 @@ async fn everything(client: RealClient, mode: &str) {
     let scenario = format!("everything --mode {mode} --revision 2026-07-28");
     let run = client.run(program.url(), &scenario, LIMIT).await.passed();
     assert_eq!(run.step("connect")["session"], false);
-    run.step("elicitation");
-    run.step("sampling");
+    assert_eq!(run.step("elicitation")["ok"], true);
+    assert_eq!(run.step("sampling")["ok"], true);
 }
 
 async fn many_and_cancel(client: RealClient, mode: &str) {

@@ -208,7 +208,14 @@ impl Keeper {
             },
         };
         match upstream.request(id, Some(call), call.method(), params).await {
-            Outcome::Answered(reply) => Some(reply),
+            Outcome::Answered(reply) => {
+                if call.method() == "tools/list"
+                    && let Reply::Result(result) = &reply
+                {
+                    self.common.headers.note(&self.common.name, result);
+                }
+                Some(reply)
+            }
             Outcome::Lost(how) => Some(self.common.lost(call.method(), &how).into()),
             Outcome::Failed(error) => Some(error.into()),
             Outcome::NotSent => {

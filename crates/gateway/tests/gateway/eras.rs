@@ -145,6 +145,27 @@ async fn a_modern_client_is_served_too() {
     }
 }
 
+/// Arguments that are repeated in headers are checked here: the process cannot see headers.
+#[tokio::test]
+async fn headers_have_to_say_what_the_arguments_say() {
+    for sharing in [Sharing::PerSession, Sharing::Pool(std::num::NonZeroUsize::MIN)] {
+        let mut options = modern_fixture(&[]);
+        options.sharing = sharing;
+        let server = Server::new(options);
+        let client = Modern::mute(&server);
+        client.request("tools/list", json!({})).await;
+        let with = |value| Modern { headers: vec![("mcp-param-region", value)], ..client.clone() };
+        let arguments = json!({ "region": "north" });
+        assert_eq!(with("north").text("region", arguments.clone()).await, "north");
+        for client in [with("south"), client.clone()] {
+            let refused = client.tool("region", arguments.clone()).await;
+            assert_eq!(refused.status, 400);
+            assert_eq!(refused.response().await["error"]["code"], -32020);
+        }
+        server.end().await;
+    }
+}
+
 /// Several clients share a modern process, and its questions still reach the one who is asked: they name their call.
 #[tokio::test]
 async fn a_shared_modern_server_can_ask() {

@@ -18,6 +18,8 @@ pub(crate) struct Modern {
     pub(crate) capabilities: Value,
     pub(crate) meta: Value,
     pub(crate) token: Option<&'static str>,
+    /// What it repeats in headers.
+    pub(crate) headers: Vec<(&'static str, &'static str)>,
 }
 
 impl Modern {
@@ -28,6 +30,7 @@ impl Modern {
             capabilities: json!({ "sampling": {}, "elicitation": {}, "roots": {} }),
             meta: json!({}),
             token: None,
+            headers: Vec::new(),
         }
     }
 
@@ -62,6 +65,9 @@ impl Modern {
             .header("mcp-method", method);
         if let Some(name) = params["name"].as_str().or_else(|| params["uri"].as_str()) {
             request = request.header("mcp-name", name);
+        }
+        for (name, value) in &self.headers {
+            request = request.header(*name, *value);
         }
         if let Some(token) = self.token {
             request = request.header("authorization", format!("Bearer {token}"));

@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { everything } from './everything.mjs';
+import { facade } from './facade.mjs';
 import { expect, options as readOptions, Report } from './report.mjs';
 import { textOf, Wire } from './wire.mjs';
 
@@ -33,6 +34,7 @@ export function answers(asked) {
 
 const SCENARIOS = {
   everything,
+  facade,
   slow: (report, session, options) => slow(report, session, options, 0),
   cut: (report, session, options) => slow(report, session, options, options.minResumes),
   cancel,

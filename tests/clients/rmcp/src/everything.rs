@@ -214,7 +214,7 @@ pub async fn everything(session: &Session, report: &Report) {
 }
 
 /// Waits until a notification has come.
-async fn came(session: &Session, method: &str) -> Result<(), crate::report::Failed> {
+pub async fn came(session: &Session, method: &str) -> Result<(), crate::report::Failed> {
     for _ in 0..2_000 {
         if session.wire.seen().notifications.contains_key(method) {
             return Ok(());

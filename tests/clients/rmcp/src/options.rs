@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub const USAGE: &str = "\
 usage: bowline-rmcp-client URL SCENARIO [options]
-scenarios: everything, slow, cut, cancel, many, jobs (see tests/README.md)
+scenarios: everything, facade, slow, cut, cancel, many, jobs (see tests/README.md)
 options:
   --seconds N      slow, cut, cancel: how long the call takes (default 3); jobs: how long the shortest one takes
   --longest N      jobs: how long the longest one takes (default 10)
@@ -102,7 +102,7 @@ impl Options {
         }
         let [url, scenario] =
             <[String; 2]>::try_from(words).map_err(|_| "needs a URL and a scenario".to_owned())?;
-        if !["everything", "slow", "cut", "cancel", "many", "jobs"].contains(&scenario.as_str()) {
+        if !["everything", "facade", "slow", "cut", "cancel", "many", "jobs"].contains(&scenario.as_str()) {
             return Err(format!("unknown scenario {scenario}"));
         }
         let deadline = deadline.unwrap_or(90.0 + options.seconds);

@@ -1,15 +1,16 @@
 //! The scenarios that any server is good for.
 
 use crate::everything::everything;
+use crate::facade::facade;
 use crate::options::{Mode, Options};
 use crate::report::{Failed, Outcome, Report, expect};
 use crate::session::{Answers, Session, model};
 use crate::wire::Wire;
-use rmcp::{ClientLifecycleMode, ClientServiceExt as _};
 use rmcp::model::{CallToolRequestParams, ClientRequest};
 use rmcp::service::PeerRequestOptions;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::{ClientLifecycleMode, ClientServiceExt as _};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ pub async fn run(options: &Options, report: &Report) {
     let Some(mut session) = report.step("connect", connect(options)).await else { return };
     match options.scenario.as_str() {
         "everything" => everything(&session, report).await,
+        "facade" => facade(&session, report).await,
         "cancel" => drop(report.check("cancel", cancel(&session, options)).await),
         "many" => drop(report.check("many", many(&session, options)).await),
         "jobs" => drop(report.check("jobs", jobs(&session, options)).await),
