@@ -181,7 +181,7 @@ impl EndpointBuilder {
             authenticator: self.authenticator,
             probes: self.probes,
         });
-        tokio::spawn(housekeeping(Arc::downgrade(&core)));
+        crate::task::spawn(housekeeping(Arc::downgrade(&core)));
         Endpoint { core }
     }
 }

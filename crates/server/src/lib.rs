@@ -43,7 +43,11 @@ mod seldom;
 mod service;
 mod session;
 mod sessions;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod simulation;
 mod supervise;
+mod task;
 
 pub use ask::Ask;
 pub use auth::{Authenticator, Denied, MIN_TOKEN_BYTES, StaticTokens, TokensError};

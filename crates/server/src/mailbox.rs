@@ -144,8 +144,8 @@ fn drop_box(core: Arc<Core>, mailbox: StreamId) {
         return;
     }
     // Futures can be dropped where no runtime is left.
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        runtime.spawn(async move {
+    if tokio::runtime::Handle::try_current().is_ok() {
+        crate::task::spawn(async move {
             if let Err(error) = core.store.drop_mailbox(mailbox).await {
                 tracing::debug!(%error, "a mailbox could not be dropped; it ends by itself");
             }

@@ -39,7 +39,7 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
         return Ok(());
     }
     core.metrics.calls.up();
-    tokio::spawn(supervise(call.clone(), work));
+    crate::task::spawn(supervise(call.clone(), work));
     Ok(())
 }
 

@@ -78,7 +78,7 @@ impl Session {
         };
         if first {
             let (session, core) = (self.clone(), core.clone());
-            tokio::spawn(async move { session.store_changes(&core).await });
+            crate::task::spawn(async move { session.store_changes(&core).await });
         }
     }
 

@@ -127,7 +127,7 @@ pub(crate) fn watch(core: &Arc<Core>, session: &Arc<Session>) {
         return;
     }
     let (core, session) = (core.clone(), session.clone());
-    tokio::spawn(async move {
+    crate::task::spawn(async move {
         // Subscribed before anything is read, so that nothing falls in between.
         let mut wakeups = core.store.subscribe(session.standalone_id);
         loop {
