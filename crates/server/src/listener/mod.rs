@@ -235,7 +235,15 @@ async fn accept<A: Answers, S: Secure>(
             }
         };
         let stopping = stopping.subscribe();
-        crate::task::spawn(connection(stream, remote, answers.clone(), secure.clone(), options, place, stopping));
+        crate::task::spawn(connection(
+            stream,
+            remote,
+            answers.clone(),
+            secure.clone(),
+            options,
+            place,
+            stopping,
+        ));
     }
     drop(listener);
     if handed_over {
