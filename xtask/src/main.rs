@@ -13,6 +13,7 @@ mod field_cases;
 mod project;
 mod purity;
 mod servers;
+mod sim;
 mod soak;
 mod steps;
 mod tools;
@@ -29,6 +30,7 @@ usage:
   cargo xtask test --only NAME [-- ARGS] run one step and the steps it needs; ARGS go to that step's last command
   cargo xtask test --fail-fast           stop at the first failed step
   cargo xtask soak [--profile NAME] ARGS many clients, cuts and kills for an hour, and a checker; ARGS: see CONTRIBUTING.md
+  cargo xtask sim [--seeds N] [--first S] a fleet on virtual time, a run for each seed; --seed S --trace shows one
 
 A failed step does not stop the steps that do not need it, so that one run tells everything that is wrong.";
 
@@ -39,6 +41,7 @@ enum Request {
     Setup,
     List,
     Soak { args: Vec<String> },
+    Sim { args: Vec<String> },
     Test { only: Option<String>, fail_fast: bool, extra: Vec<String> },
 }
 
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Request::Soak { args } => Project::find().and_then(|project| soak::run(&project, &args)),
+        Request::Sim { args } => Project::find().and_then(|project| sim::run(&project, &args)),
         Request::Setup => Project::find().and_then(|project| steps::run(&project, Some("tools"), true, &[])),
         Request::Test { only, fail_fast, extra } => {
             Project::find().and_then(|project| steps::run(&project, only.as_deref(), fail_fast, &extra))
@@ -79,6 +83,7 @@ fn parse(args: &[String]) -> Result<Request, String> {
         None | Some("help" | "-h" | "--help") => Request::Help,
         Some("setup") => Request::Setup,
         Some("soak") => Request::Soak { args: words.by_ref().map(str::to_owned).collect() },
+        Some("sim") => Request::Sim { args: words.by_ref().map(str::to_owned).collect() },
         Some("test") => {
             let (mut only, mut fail_fast, mut list) = (None, false, false);
             while let Some(word) = words.next() {
@@ -121,6 +126,8 @@ mod tests {
         assert_eq!(parse_line("setup"), Ok(Request::Setup));
         let args = vec!["--seed".to_owned(), "7".to_owned()];
         assert_eq!(parse_line("soak --seed 7"), Ok(Request::Soak { args }));
+        let args = vec!["--seed".to_owned(), "7".to_owned()];
+        assert_eq!(parse_line("sim --seed 7"), Ok(Request::Sim { args }));
         assert_eq!(parse_line(""), Ok(Request::Help));
     }
 
