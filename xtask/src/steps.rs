@@ -190,7 +190,7 @@ fn fuzz(project: &Project, extra: &[String]) -> Result<(), String> {
         .map_err(|error| format!("cannot make {corpus}: {error}"))?;
     let seconds = seconds.first().map_or("60", String::as_str);
     let mut command = Tool::Fuzz.command(project);
-    // No sanitizer: there is no unsafe code here to find faults in, and without one a stable compiler will do.
+    // No sanitizer: there is no unsafe code in what is fuzzed to find faults in, and without one a stable compiler will do.
     command.args(["run", "--sanitizer=none", target, &corpus, &format!("fuzz/seeds/{target}"), "--"]);
     let dictionary = match target.as_str() {
         "envelope" | "projection" => Some("json"),

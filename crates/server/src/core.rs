@@ -97,7 +97,6 @@ impl Core {
             None => Keys::known(own()),
         };
         let fleet = shared.then(|| Fleet::new(&options));
-        let on_the_wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let limits = ClientLimits { rate: options.rate, concurrent: options.max_concurrent_per_client };
         let core = Arc::new(Self {
             handler,
@@ -122,7 +121,7 @@ impl Core {
             drain: watch::Sender::new(Drain::No),
             accepting: watch::Sender::new(true),
             origin: Instant::now(),
-            unix_origin: on_the_wall.map_or(0, millis),
+            unix_origin: wall_clock(),
         });
         fleet::start(&core);
         core
@@ -167,7 +166,7 @@ impl Core {
             return;
         }
         let core = self.clone();
-        tokio::spawn(async move {
+        crate::task::spawn(async move {
             if let Err(error) = core.store.remove(stream).await {
                 tracing::warn!(?stream, %error, "a stream could not be dropped");
             }
@@ -190,4 +189,13 @@ impl Core {
         // The sender lives in `self`, so the wait ends with what it waits for.
         let _ = self.drain.subscribe().wait_for(|drain| *drain == Drain::Over).await;
     }
+}
+
+/// Unix time in milliseconds; 0 where the clock is before 1970.
+fn wall_clock() -> u64 {
+    #[cfg(feature = "simulation")]
+    if let Some(host) = crate::simulation::current() {
+        return host.unix_ms();
+    }
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, millis)
 }

@@ -25,6 +25,9 @@ use std::{
     time::Duration,
 };
 
+/// How long the last messages of calls have to get into a shared store: a cancelled handler has 2 s, and its client need not wait for that.
+const LAST_WRITES: Duration = Duration::from_secs(3);
+
 /// How often housekeeping looks for what expired.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -181,7 +184,7 @@ impl EndpointBuilder {
             authenticator: self.authenticator,
             probes: self.probes,
         });
-        tokio::spawn(housekeeping(Arc::downgrade(&core)));
+        crate::task::spawn(housekeeping(Arc::downgrade(&core)));
         Endpoint { core }
     }
 }
@@ -324,7 +327,7 @@ impl Endpoint {
         }
     }
 
-    /// Waits until no call runs here.
+    /// Waits until no call runs and everything that was said is where it can be fetched.
     async fn idle(&self) {
         while !self.core.is_idle() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -332,10 +335,15 @@ impl Endpoint {
     }
 
     /// Ends every session, and with it what its handler holds. In a shared store the sessions live on, for other endpoints; this one
-    /// only gives up what it holds of them, and its lease. For the very end.
+    /// only gives up what it holds of them, and its lease. Calls that still run are ended with an error that says so; that takes 3 s at most.
+    /// For the very end.
     pub async fn close(&self) {
         for session in self.core.sessions.all() {
             sessions::leave(&self.core, &session).await;
+        }
+        if self.core.is_shared() {
+            // What calls were ended with is on its way into the store.
+            let _ = tokio::time::timeout(LAST_WRITES, self.idle()).await;
         }
         fleet::leave(&self.core).await;
     }

@@ -25,7 +25,7 @@ pub(crate) struct Exchange {
     stream: OnceLock<StreamId>,
     phase: Mutex<Phase>,
     changed: Notify,
-    /// Told when the answer became a stream.
+    /// Told when the answer became a stream, or when its client went away before.
     opened: Notify,
 }
 
@@ -220,6 +220,17 @@ impl Exchange {
         }
     }
 
+    /// Waits until the answer is a stream, or its client went away before it was one.
+    pub(crate) async fn wait_unquiet(&self) {
+        loop {
+            let told = self.opened.notified();
+            if !matches!(&*self.phase.lock(), Phase::Quiet { gone: None, .. }) {
+                return;
+            }
+            told.await;
+        }
+    }
+
     /// The stream, where there is one.
     pub(crate) fn outlet(&self) -> Option<Arc<Outlet>> {
         match &*self.phase.lock() {
@@ -251,5 +262,6 @@ impl Drop for Left<'_> {
         if let Phase::Quiet { gone, .. } = &mut *self.exchange.phase.lock() {
             *gone = Some(self.exchange.core.now());
         }
+        self.exchange.opened.notify_waiters();
     }
 }

@@ -100,13 +100,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads the mailbox of a call from when it first says something, for as long as the call runs.
+/// Reads the mailbox of a call from when it first says something or is left alone, for as long as the call runs.
 pub(crate) async fn serve(call: &CallState) {
     let shared = call.core.is_shared() && !call.session.stateless;
     if !shared {
         return std::future::pending().await;
     }
-    call.exchange.wait_open().await;
+    // A client that went away may have cancelled it elsewhere.
+    call.exchange.wait_unquiet().await;
     let mut reader = Reader::open(&call.core, call.mailbox());
     let mut used = None;
     loop {
@@ -148,8 +149,8 @@ fn drop_box(core: Arc<Core>, mailbox: StreamId) {
         return;
     }
     // Futures can be dropped where no runtime is left.
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        runtime.spawn(async move {
+    if tokio::runtime::Handle::try_current().is_ok() {
+        crate::task::spawn(async move {
             if let Err(error) = core.store.drop_mailbox(mailbox).await {
                 tracing::debug!(%error, "a mailbox could not be dropped; it ends by itself");
             }

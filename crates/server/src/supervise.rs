@@ -47,7 +47,7 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
     core.metrics.calls.up();
     // It may run for long: nothing of its connection is kept for it.
     call.head.pack();
-    tokio::spawn(supervise(call.clone(), work));
+    crate::task::spawn(supervise(call.clone(), work));
     Ok(())
 }
 

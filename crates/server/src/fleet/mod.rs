@@ -97,10 +97,10 @@ pub(crate) fn start(core: &Arc<Core>) {
     if let Some(renewed) = core.store.renew(core.backend, false, core.options.lease_ttl).now() {
         fleet.lease.note(core, core.now(), renewed.is_ok());
     }
-    tokio::spawn(lease::keep(Arc::downgrade(core)));
-    tokio::spawn(reaper::sweep(Arc::downgrade(core)));
+    crate::task::spawn(lease::keep(Arc::downgrade(core)));
+    crate::task::spawn(reaper::sweep(Arc::downgrade(core)));
     if !core.keys.are_known() || core.keys_are_shared {
-        tokio::spawn(keys::follow(Arc::downgrade(core)));
+        crate::task::spawn(keys::follow(Arc::downgrade(core)));
     }
 }
 

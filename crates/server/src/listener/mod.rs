@@ -230,7 +230,15 @@ async fn accept<A: Answers, S: Secure>(
             }
         };
         let stopping = stopping.subscribe();
-        tokio::spawn(connection(stream, remote, answers.clone(), secure.clone(), options, place, stopping));
+        crate::task::spawn(connection(
+            stream,
+            remote,
+            answers.clone(),
+            secure.clone(),
+            options,
+            place,
+            stopping,
+        ));
     }
     drop(listener);
     if left {

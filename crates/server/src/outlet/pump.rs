@@ -23,7 +23,7 @@ impl Outlet {
         if state.foreign {
             if state.writer.has_work() {
                 state.pumping = true;
-                tokio::spawn(self.clone().pump_slowly(None));
+                crate::task::spawn(self.clone().pump_slowly(None));
             }
             return;
         }
@@ -35,19 +35,19 @@ impl Outlet {
                     Next::Go => {}
                     Next::Pause => {
                         state.pumping = true;
-                        tokio::spawn(self.clone().pump_slowly(Some(op)));
+                        crate::task::spawn(self.clone().pump_slowly(Some(op)));
                         return;
                     }
                     Next::Foreign if state.writer.has_work() => {
                         state.pumping = true;
-                        tokio::spawn(self.clone().pump_slowly(None));
+                        crate::task::spawn(self.clone().pump_slowly(None));
                         return;
                     }
                     Next::Foreign => return,
                 }
             } else {
                 state.pumping = true;
-                tokio::spawn(self.clone().pump_slowly(Some(op)));
+                crate::task::spawn(self.clone().pump_slowly(Some(op)));
                 return;
             }
         }
@@ -296,7 +296,7 @@ impl Outlet {
     fn remove_from(&self, log: &Arc<dyn Store>) {
         let (log, stream) = (log.clone(), self.stream);
         if log.remove(stream).now().is_none() {
-            tokio::spawn(async move {
+            crate::task::spawn(async move {
                 if let Err(error) = log.remove(stream).await {
                     tracing::warn!(stream = %Short::stream(stream), %error, "a stream that cannot be written could not be removed");
                 }

@@ -30,16 +30,24 @@ pub(super) async fn find(
     let Some(session) = held.filter(|session| !session.has_ended()) else {
         return load(core, id, principal).await;
     };
+    if !session.check_due(core, FRESH) {
+        return Found::Live(session);
+    }
+    let checking = session.checking.lock().await;
+    // Somebody may have asked meanwhile.
     if session.check_due(core, FRESH) {
-        match check(core, &session).await {
-            Checked::Lives => {}
+        let asked = core.now();
+        let checked = check(core, &session).await;
+        match checked {
+            Checked::Lives => session.note_checked(asked),
             Checked::Ended => return Found::Ended,
             Checked::Unknown => return Found::Unknown,
-            // What it has here can be served: nothing says that it ended.
-            Checked::Away => {}
+            // What it has here can be served: nothing says that it ended. Those who waited need not wait as long once more.
+            Checked::Away => session.note_checked(core.now()),
         }
     }
-    Found::Live(session)
+    drop(checking);
+    if session.has_ended() { load(core, id, principal).await } else { Found::Live(session) }
 }
 
 /// What the store says of a session that this backend holds.
@@ -153,7 +161,7 @@ pub(crate) fn watch(core: &Arc<Core>, session: &Arc<Session>) {
         return;
     }
     let (core, session) = (core.clone(), session.clone());
-    tokio::spawn(async move {
+    crate::task::spawn(async move {
         // Subscribed before anything is read, so that nothing falls in between.
         let mut wakeups = core.store.subscribe(session.standalone_id);
         loop {
