@@ -1,5 +1,7 @@
 //! Calls a tool again and again: `call URL TOOL [ARGUMENTS] [TIMES]`. Restart the server meanwhile.
 
+#![allow(clippy::print_stdout, reason = "a program that shows something")]
+
 use bowline_client::{Client, ClientOptions, Target};
 use std::{env, error::Error, time::Duration};
 

@@ -2,7 +2,7 @@
 
 use crate::{
     CallError, CallOptions, Client, CompleteFor, Completion, Prompt, Resource, ResourceTemplate, Tool,
-    ToolOutput, call::text, core::Link, types::Keep,
+    ToolOutput, call::text, types::Keep,
 };
 use bowline_proto::jsonrpc::Raw;
 use serde::{Serialize, de::DeserializeOwned};
@@ -149,7 +149,12 @@ impl Client {
     /// # Errors
     /// Every way in which a call has no result.
     pub async fn subscribe(&self, uri: &str) -> Result<(), CallError> {
-        if !self.listens() {
+        if self.peer().modern && !self.core.options.standalone {
+            return Err(CallError::invalid(
+                "a modern server tells of changes on a listen stream only, which this client keeps only with `standalone`",
+            ));
+        }
+        if !self.peer().modern {
             self.request("resources/subscribe", Some(Raw::from_members([("uri", text(uri))]))).await?;
         }
         self.core.wishes.lock().subscriptions.insert(uri.to_owned());
@@ -164,14 +169,10 @@ impl Client {
     pub async fn unsubscribe(&self, uri: &str) -> Result<(), CallError> {
         self.core.wishes.lock().subscriptions.remove(uri);
         self.core.wished.notify_waiters();
-        if !self.listens() {
+        if !self.peer().modern {
             self.request("resources/unsubscribe", Some(Raw::from_members([("uri", text(uri))]))).await?;
         }
         Ok(())
-    }
-
-    fn listens(&self) -> bool {
-        matches!(self.core.link, Link::Http(_)) && self.peer().modern
     }
 
     async fn list<T: DeserializeOwned + Keep>(

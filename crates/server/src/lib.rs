@@ -22,6 +22,7 @@ mod exposition;
 mod fleet;
 mod get;
 mod handler;
+mod head;
 mod inbound;
 mod isolate;
 mod keys;
@@ -44,6 +45,8 @@ mod service;
 mod session;
 mod sessions;
 mod supervise;
+mod watched;
+mod within;
 
 pub use ask::Ask;
 pub use auth::{Authenticator, Denied, MIN_TOKEN_BYTES, StaticTokens, TokensError};

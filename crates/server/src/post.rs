@@ -20,6 +20,7 @@ use crate::{
     session::{AddCall, Session},
     sessions::{self, Found, NOT_STORED},
     supervise,
+    within::within,
 };
 use bowline_proto::{
     http::{
@@ -337,11 +338,12 @@ pub(crate) async fn wait(core: &Core, exchange: &Exchange, hold: Duration) -> An
     let mut answer = std::pin::pin!(exchange.wait());
     match core.options.response {
         ResponseMode::Json | ResponseMode::Sse => return answer.await,
-        ResponseMode::Auto => tokio::select! {
-            biased;
-            answer = &mut answer => return answer,
-            () = tokio::time::sleep(hold) => drop(exchange.outlet_or_open()),
-        },
+        ResponseMode::Auto => {
+            if let Some(answer) = within(hold, &mut answer).await {
+                return answer;
+            }
+            drop(exchange.outlet_or_open());
+        }
     }
     answer.await
 }

@@ -108,7 +108,7 @@ impl Http {
 }
 
 /// What is worth listening for: the lists that the server says may change, and the resources that were asked for.
-fn filter(core: &Core, peer: &Peer) -> Option<Raw> {
+pub(crate) fn filter(core: &Core, peer: &Peer) -> Option<Raw> {
     let mut filter = serde_json::Map::new();
     for list in List::ALL {
         if peer.says_list_changed(list.capability()) {

@@ -20,6 +20,7 @@ pub(crate) use handshake::initialize_params;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
+pub(crate) use listen::filter;
 use parking_lot::RwLock;
 use std::sync::{Arc, atomic::AtomicBool};
 

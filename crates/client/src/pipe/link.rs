@@ -5,7 +5,7 @@ use crate::{
     CallError, Era, Peer,
     core::{Core, random},
     ctx::Ctx,
-    http::{initialize_params, server_error},
+    http::{filter, initialize_params, server_error},
 };
 use bowline_proto::{
     client::{
@@ -107,6 +107,9 @@ impl PipeLink {
         let (live, peer) = opened.map_err(|_| late())??;
         *place = Some(Arc::clone(&live));
         drop(place);
+        if peer.modern && core.options.standalone {
+            tokio::spawn(listen(Arc::clone(core), Arc::clone(&live), Arc::clone(&peer)));
+        }
         if again {
             let (core, peer) = (Arc::clone(core), Arc::clone(&peer));
             tokio::spawn(async move {
@@ -282,6 +285,45 @@ async fn ask(
     reply
         .map(Reply::into_result)
         .ok_or_else(|| CallError::transport(format!("the server ended before it answered `{method}`")))
+}
+
+/// Keeps a `subscriptions/listen` open for as long as the pipe is, anew whenever what is listened for changes. What it brings
+/// comes with everything else.
+async fn listen(core: Arc<Core>, live: Arc<Live>, peer: Arc<Peer>) {
+    loop {
+        let wished = core.wished.notified();
+        let Some(filter) = filter(&core, &peer) else {
+            tokio::select! {
+                () = wished => continue,
+                () = live.ending() => return,
+                () = core.closing() => return,
+            }
+        };
+        let params = Raw::from_members([("notifications", filter)]);
+        let info = core.client_info();
+        let params = request_meta(Some(&params), &peer.revision, &info, &core.capabilities(true), None);
+        let id = core.next_id();
+        let request = Request { id: id.clone(), method: "subscriptions/listen".into(), params: Some(params) };
+        let Ok(waiting) = live.begin(&request).await else { return };
+        tokio::select! {
+            reply = waiting.reply() => match reply {
+                // A polite goodbye: what happens until the next one begins is made up for by a refresh.
+                Some(reply) if !reply.is_error() => {
+                    tokio::time::sleep(core.options.reconnect.backoff_base).await;
+                    core.lists_may_have_changed(&peer).await;
+                }
+                _ => return,
+            },
+            () = wished => {
+                let params = Raw::from_members([("requestId", Raw::from_trusted(id.to_json().into()))]);
+                let note = Notification::new("notifications/cancelled", Some(params));
+                if live.send(note.to_bytes()).await.is_err() {
+                    return;
+                }
+            }
+            () = core.closing() => return,
+        }
+    }
 }
 
 /// Reads the pipe until it ends or the client is closed.

@@ -1,8 +1,14 @@
 //! A program's stdio, and custom pipes.
 
 use crate::kit::*;
-use bowline_client::{CallError, Client, Era, Handlers, Target};
+use bowline_client::{
+    CallError, Client, Connector, Era, Handlers, Pipe, PipeReceiver, PipeSender, Target, TransportError,
+};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
+use tokio::sync::mpsc;
 
 /// A server in shell: legacy, with a tool that dies, one that is slow, and noise on its output.
 const SERVER: &str = r#"
@@ -101,4 +107,99 @@ async fn a_program_that_dies_is_started_again_and_its_call_is_not() {
 async fn a_program_that_is_not_there_is_named() {
     let error = Client::connect(Target::stdio("/no/such/program", [""; 0]), options()).await.unwrap_err();
     assert!(error.to_string().contains("/no/such/program"), "{error}");
+}
+
+/// A modern server in memory, as another transport would reach it.
+struct InMemory {
+    heard: Arc<parking_lot::Mutex<Vec<Value>>>,
+}
+
+struct ToServer(mpsc::Sender<Bytes>, Arc<parking_lot::Mutex<Vec<Value>>>);
+struct FromServer(mpsc::Receiver<Bytes>);
+
+impl Connector for InMemory {
+    fn connect(&self) -> BoxFuture<'_, Result<Pipe, TransportError>> {
+        let (sender, receiver) = mpsc::channel(16);
+        let to = ToServer(sender, Arc::clone(&self.heard));
+        Box::pin(async { Ok(Pipe { sender: Box::new(to), receiver: Box::new(FromServer(receiver)) }) })
+    }
+
+    fn describe(&self) -> String {
+        "a server in memory".into()
+    }
+}
+
+impl PipeSender for ToServer {
+    fn send(&mut self, message: Bytes) -> BoxFuture<'_, Result<(), TransportError>> {
+        let message: Value = serde_json::from_slice(&message).unwrap();
+        self.1.lock().push(message.clone());
+        let result = match message["method"].as_str() {
+            Some("server/discover") => json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "capabilities": { "tools": {}, "resources": { "subscribe": true } },
+            }),
+            Some("tools/call") => json!({ "content": [{ "type": "text", "text": "done" }] }),
+            _ => Value::Null,
+        };
+        let answer = if message["method"] == "subscriptions/listen" {
+            json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": "file:///a" } })
+        } else {
+            json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })
+        };
+        Box::pin(async move {
+            if !answer["id"].is_null() || answer["method"].is_string() {
+                self.0.send(answer.to_string().into()).await.map_err(|_| TransportError::before("gone"))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn close(&mut self, _: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+impl PipeReceiver for FromServer {
+    fn receive(&mut self) -> BoxFuture<'_, Option<Result<Bytes, TransportError>>> {
+        Box::pin(async { self.0.recv().await.map(Ok) })
+    }
+}
+
+/// A transport of one's own, and the modern revision on it: metadata with each request, listening anew when the wishes change.
+#[tokio::test]
+async fn a_modern_server_on_a_custom_pipe_is_called_and_listened_to() {
+    let heard = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let updated = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let hears = Arc::clone(&updated);
+    let mut options = options()
+        .era(Era::Detect)
+        .handler(Handlers::new().on_resource_updated(move |uri| hears.lock().push(uri)));
+    options.standalone = true;
+    let target = Target::custom(InMemory { heard: Arc::clone(&heard) });
+    let client = Client::connect(target, options).await.unwrap();
+    assert!(client.peer().modern);
+    assert_eq!(text(call(&client).await), "done");
+    client.subscribe("file:///a").await.unwrap();
+    bowline_testkit::eventually("the update", Duration::from_secs(2), || *updated.lock() == ["file:///a"])
+        .await;
+    client.subscribe("file:///b").await.unwrap();
+    bowline_testkit::eventually("both", Duration::from_secs(2), || updated.lock().len() == 2).await;
+    let sent = heard.lock().clone();
+    let methods: Vec<_> = sent.iter().map(|message| message["method"].as_str().unwrap()).collect();
+    let expected = [
+        "server/discover",
+        "tools/call",
+        "subscriptions/listen",
+        "notifications/cancelled",
+        "subscriptions/listen",
+    ];
+    assert_eq!(methods, expected);
+    assert_eq!(sent[3]["params"]["requestId"], sent[2]["id"]);
+    assert_eq!(
+        sent[4]["params"]["notifications"],
+        json!({ "resourceSubscriptions": ["file:///a", "file:///b"] })
+    );
+    assert!(sent.iter().filter(|message| !message["id"].is_null()).all(|message| {
+        message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
+    }));
 }

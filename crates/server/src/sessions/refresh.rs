@@ -1,6 +1,6 @@
 //! Sessions that several backends serve: each has a copy of the record, which is at most a second old when it is used.
 
-use super::{Ending, Found, after_ttl, end_here, kept_for, touch};
+use super::{Ending, Found, after_ttl, end_here, kept_for, touch, touch_at};
 use crate::{
     Peer,
     core::Core,
@@ -131,7 +131,11 @@ pub(crate) fn adopt(core: &Arc<Core>, session: &Arc<Session>) {
 /// may use it.
 pub(super) async fn forget(core: &Arc<Core>, session: &Arc<Session>) {
     match patiently(core.store.load_session(&session.id)).await {
-        Ok(SessionLookup::Live(..)) => drop(end_here(core, session, Ending::Forgotten)),
+        Ok(SessionLookup::Live(..)) => match session.idle_deadline(core) {
+            Some(deadline) if deadline <= core.now() => drop(end_here(core, session, Ending::Forgotten)),
+            // It was used while the store was asked: what runs here now must not be ended.
+            deadline => core.sessions.look_again(deadline.unwrap_or_else(|| touch_at(core)), session),
+        },
         Ok(SessionLookup::Ended) => drop(end_here(core, session, Ending::Elsewhere)),
         Ok(SessionLookup::Unknown) => drop(end_here(core, session, Ending::Expired)),
         // Not now.
