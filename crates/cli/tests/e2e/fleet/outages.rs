@@ -1,4 +1,4 @@
-//! SEMANTICS 6, "Store unreachable", and the rows of 5.6 that are about it, over real sockets and with a real Redis that sleeps, starts
+//! SEMANTICS 6, "A store that does not answer", and the rows of 5.6 that are about it, over real sockets and with a real Redis that sleeps, starts
 //! again, and forgets.
 
 use super::{Fleet, calls::arguments, ledger, long, new_ledger};
