@@ -198,6 +198,14 @@ impl ModernCall {
         true
     }
 
+    /// Whether the log of the task has all that was said; `true` where this is no task.
+    pub(super) fn is_written(&self) -> bool {
+        match &*self.place.lock() {
+            Place::Task { log, .. } => log.is_written(),
+            Place::Here { .. } | Place::Between { .. } | Place::Over => true,
+        }
+    }
+
     /// Says in words how far the task is. `false` where this is no task.
     pub(crate) fn say_in_task(&self, core: &Core, message: String) -> bool {
         match &*self.place.lock() {

@@ -269,6 +269,11 @@ impl Outlet {
         offset.saturating_add(1) >= next
     }
 
+    /// Whether the store has confirmed all that was said.
+    pub(crate) fn is_written(&self) -> bool {
+        self.state.lock().writer.idle()
+    }
+
     /// Told when [`Outlet::last_words`] may be there.
     pub(crate) fn turned(&self) -> Notified<'_> {
         self.turned.notified()

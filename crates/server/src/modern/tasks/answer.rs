@@ -85,6 +85,7 @@ async fn update(
 ) -> Result<Option<Raw>, Refusal> {
     if let Some(call) = core.tasks.get(task.stream) {
         begin::update(&call, &params.responses);
+        begin::written(&call).await;
         return Ok(Some(Raw::empty_object()));
     }
     let Some(found) = read(core, task, request).await? else { return Ok(None) };

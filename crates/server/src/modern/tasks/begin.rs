@@ -25,6 +25,9 @@ use tokio::sync::Notify;
 
 pub(crate) use bowline_proto::modern::tasks::Course;
 
+/// How often it is looked whether the store has what was said.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
 /// What a call has to do with tasks.
 pub(crate) struct TaskCall {
     course: OnceLock<(Course, Duration)>,
@@ -232,4 +235,16 @@ pub(super) fn update(call: &CallState, responses: &[(String, Raw)]) {
     let Some(modern) = &call.modern else { return };
     modern.answered(responses);
     modern.publish(&call.core);
+}
+
+/// Waits until the log shows what was said of a task that runs here, as long as a client may be kept waiting: who asks next sees what
+/// came of its answers.
+pub(super) async fn written(call: &CallState) {
+    let Some(modern) = &call.modern else { return };
+    let written = async {
+        while !modern.is_written() {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    let _ = tokio::time::timeout(STORE_PATIENCE, written).await;
 }

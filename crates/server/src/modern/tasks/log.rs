@@ -42,6 +42,10 @@ impl TaskLog {
         self.id.stream
     }
 
+    pub(crate) fn is_written(&self) -> bool {
+        self.outlet.is_written()
+    }
+
     /// Says which questions are open, if that is news.
     pub(crate) fn publish(&self, core: &Core, questions: &Questions) {
         let mut said = self.said.lock();

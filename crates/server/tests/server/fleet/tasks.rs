@@ -48,6 +48,18 @@ async fn any_backend_gives_it_out_and_passes_answers_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_it_runs_an_answer_shows_as_soon_as_it_is_acknowledged() {
+    let (_, a, _) = two();
+    pause(1.0).await;
+    let mut here = a.task_client();
+    let id = here.task("task_ask", json!({})).await;
+    pause(0.01).await;
+    here.update_task(&id, json!({ "q1": {} })).await;
+    let asking = here.get_task(&id).await;
+    assert_eq!(asking["inputRequests"].as_object().unwrap().keys().collect::<Vec<_>>(), ["q2"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn any_backend_cancels_it() {
     let (_, a, b) = two();
     pause(1.0).await;
