@@ -4,6 +4,7 @@
 //! No dependencies, so that the first thing a new machine compiles takes a second.
 
 mod apt;
+mod bench;
 mod browser;
 mod command;
 #[cfg(test)]
@@ -29,6 +30,13 @@ usage:
   cargo xtask test --list                name the steps
   cargo xtask test --only NAME [-- ARGS] run one step and the steps it needs; ARGS go to that step's last command
   cargo xtask test --fail-fast           stop at the first failed step
+  cargo xtask bench [NAME...]            measure speed and cost (all: within 10 minutes, writes docs/benchmarks.md)
+  cargo xtask bench --list               name what can be measured
+  cargo xtask bench --quick              a minute once built
+  cargo xtask bench --peers              the servers of other languages too
+  cargo xtask bench --parts [--accept]   count instructions and allocations; fails where more than 5 % above the baseline
+  cargo xtask bench --times              time the parts
+  cargo xtask bench --from FILE          write the page from what an earlier run of `bench` wrote to FILE
   cargo xtask soak [--profile NAME] ARGS many clients, cuts and kills for an hour, and a checker; ARGS: see CONTRIBUTING.md
   cargo xtask sim [--seeds N] [--first S] a fleet on virtual time, a run for each seed; --seed S --trace shows one
 
@@ -40,6 +48,7 @@ enum Request {
     Help,
     Setup,
     List,
+    Bench(bench::Options),
     Soak { args: Vec<String> },
     Sim { args: Vec<String> },
     Test { only: Option<String>, fail_fast: bool, extra: Vec<String> },
@@ -59,6 +68,7 @@ fn main() -> ExitCode {
         Request::Soak { args } => Project::find().and_then(|project| soak::run(&project, &args)),
         Request::Sim { args } => Project::find().and_then(|project| sim::run(&project, &args)),
         Request::Setup => Project::find().and_then(|project| steps::run(&project, Some("tools"), true, &[])),
+        Request::Bench(options) => Project::find().and_then(|project| bench::run(&project, &options)),
         Request::Test { only, fail_fast, extra } => {
             Project::find().and_then(|project| steps::run(&project, only.as_deref(), fail_fast, &extra))
         }
@@ -82,6 +92,14 @@ fn parse(args: &[String]) -> Result<Request, String> {
     let request = match words.next() {
         None | Some("help" | "-h" | "--help") => Request::Help,
         Some("setup") => Request::Setup,
+        Some("bench") => {
+            let options =
+                bench::Options::parse(words.by_ref()).map_err(|error| format!("{error}\n{USAGE}"))?;
+            if !extra.is_empty() {
+                return Err("bench takes no arguments after --".to_owned());
+            }
+            Request::Bench(options)
+        }
         Some("soak") => Request::Soak { args: words.by_ref().map(str::to_owned).collect() },
         Some("sim") => Request::Sim { args: words.by_ref().map(str::to_owned).collect() },
         Some("test") => {
@@ -143,7 +161,15 @@ mod tests {
 
     #[test]
     fn a_word_without_meaning_is_refused() {
-        for line in ["tset", "test --only", "test --olny nextest", "setup now", "test -- -p xtask"] {
+        for line in [
+            "tset",
+            "test --only",
+            "test --olny nextest",
+            "setup now",
+            "test -- -p xtask",
+            "bench --fast",
+            "bench -- x",
+        ] {
             assert!(parse_line(line).is_err(), "{line:?} was accepted");
         }
     }

@@ -70,6 +70,11 @@ impl Project {
         self.rmcp_target().join("debug").join(format!("bowline-rmcp-client{}", std::env::consts::EXE_SUFFIX))
     }
 
+    /// Where the benchmarks are built: a workspace of its own too.
+    pub(crate) fn benches_target(&self) -> PathBuf {
+        self.target.join("benches")
+    }
+
     /// A command that runs in the root.
     pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());

@@ -91,6 +91,25 @@ const STEPS: &[Step] = &[
         },
     },
     Step {
+        name: "benches",
+        about: "the benchmarks, a workspace of its own: formatting, lints, what decides something in them",
+        needs: &[],
+        run: |project, extra| {
+            let cargo = |subcommand: &str| {
+                let mut cargo = project.cargo();
+                cargo
+                    .current_dir(project.root.join("benches"))
+                    .env("CARGO_TARGET_DIR", project.benches_target());
+                cargo.arg(subcommand);
+                cargo
+            };
+            command::run(cargo("fmt").args(["--all", "--check"]))?;
+            let clippy = ["--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+            command::run(cargo("clippy").args(clippy))?;
+            command::run(cargo("test").args(["--quiet", "--lib", "--locked"]).args(extra))
+        },
+    },
+    Step {
         name: "clients",
         about: "the real clients work against the reference server",
         needs: &["tools", "rmcp-client"],
@@ -141,14 +160,16 @@ const STEPS: &[Step] = &[
         about: "the official suite, both halves, in every revision of either era: no failure and no warning",
         needs: &["tools"],
         run: |project, extra| {
-            for half in ["server", "client"] {
+            // The client logs in too, where a scenario asks for it.
+            for (half, flags) in [("server", &[][..]), ("client", &["--auth"])] {
                 let package = format!("bowline-conformance-{half}");
                 command::run(project.cargo().args(["build", "--locked", "--package", &package]))?;
                 let mut command = project.command(tools::node_of_conformance(project));
                 command
                     .arg(format!("conformance/{half}.mjs"))
                     .arg(project.target.join("debug").join(package))
-                    .arg(project.target.join("conformance").join(half));
+                    .arg(project.target.join("conformance").join(half))
+                    .args(flags);
                 command::run(command.args(extra))?;
             }
             Ok(())

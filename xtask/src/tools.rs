@@ -74,6 +74,54 @@ pub(crate) fn python_of_clients(project: &Project) -> PathBuf {
     project.tools().join("python-clients/bin/python")
 }
 
+/// The program that runs gungraun's benchmarks, of the version that `benches` is locked to. There is no wheel of it: Cargo builds it.
+///
+/// # Errors
+///
+/// When the lock file does not name it, or it cannot be built.
+pub(crate) fn gungraun_runner(project: &Project, benches: &Path) -> Result<PathBuf, String> {
+    let lock = fs::read_to_string(benches.join("Cargo.lock"))
+        .map_err(|error| format!("cannot read the lock file of the benchmarks: {error}"))?;
+    let version =
+        lock.split("name = \"gungraun\"\nversion = \"").nth(1).and_then(|rest| rest.split('"').next());
+    let version = version.ok_or("the lock file of the benchmarks does not name gungraun")?;
+    let folder = project.tools().join(format!("gungraun-runner-{version}"));
+    let program = folder.join("bin/gungraun-runner");
+    if !program.is_file() {
+        let mut cargo = project.cargo();
+        cargo.args(["install", "--locked", "--quiet", "gungraun-runner", "--version", version, "--root"]);
+        command::run(cargo.arg(&folder))?;
+    }
+    Ok(program)
+}
+
+/// The Python programs among the peers of the benchmarks.
+#[derive(Debug)]
+pub(crate) struct BenchPeers {
+    /// The interpreter that has the SDK.
+    pub python: PathBuf,
+    pub mcp_proxy: PathBuf,
+}
+
+/// Installs the servers of other languages that `cargo xtask bench --peers` measures.
+///
+/// # Errors
+///
+/// Says what is missing.
+pub(crate) fn bench_peers(project: &Project) -> Result<BenchPeers, String> {
+    let peers = project.root.join("benches/peers");
+    let python = at_least("python3", PYTHON)?;
+    let node = at_least("node", NODE)?;
+    node_packages(&peers, &node)?;
+    let environment = |name: &str| {
+        let folder = project.tools().join(format!("bench-{name}"));
+        virtual_environment(&folder, &peers.join(format!("{name}.txt")), &python)?;
+        Ok::<_, String>(folder.join("bin"))
+    };
+    let (sdk, proxy) = (environment("echo")?, environment("mcp-proxy")?);
+    Ok(BenchPeers { python: sdk.join("python"), mcp_proxy: proxy.join("mcp-proxy") })
+}
+
 /// A Cargo subcommand that we pin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tool {

@@ -255,8 +255,10 @@ impl<S> Call<S> {
             let params = Some(wire.params.clone());
             let question = InputRequest { key: key.into(), method: wire.method.into(), params };
             round.ask(question).map_err(|error| AskError::new(key, AskErrorKind::Failed(error)))?;
-            // The round ends here, and with it this run of the handler.
-            return std::future::pending().await;
+            // The round ends here, and with it this run of the handler. What runs beside it learns of that.
+            round.ended().await;
+            let error = ErrorObject::internal("cancelled", "the round ended with this question");
+            return Err(AskError::new(key, AskErrorKind::Failed(error)));
         }
         // Without a session the layer below says so itself; there are no capabilities to look at.
         if !peer.session_id().is_empty() {

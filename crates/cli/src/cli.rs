@@ -1,6 +1,6 @@
 //! The command line: which command, with which options.
 
-use crate::{USAGE, complain, demo::DemoOptions, serve::options::ServeOptions};
+use crate::{USAGE, bench::BenchOptions, complain, demo::DemoOptions, serve::options::ServeOptions};
 use clap::{
     ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
@@ -23,6 +23,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Bench(BenchOptions),
     Demo(DemoOptions),
     Serve(Box<ServeOptions>),
 }
@@ -30,6 +31,8 @@ enum Command {
 /// What is to be done.
 #[derive(Debug)]
 pub(crate) enum Parsed {
+    /// `bowline bench`.
+    Bench(BenchOptions),
     /// `bowline demo`.
     Demo(DemoOptions),
     /// `bowline serve`, with what says which options were typed.
@@ -126,6 +129,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Parsed, 
     let mut matches = command().try_get_matches_from(args).map_err(refused)?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| refused(error.format(&mut command())))?;
     match cli.command {
+        Command::Bench(options) => Ok(Parsed::Bench(options)),
         Command::Demo(options) => Ok(Parsed::Demo(options)),
         Command::Serve(options) => {
             let (_, matches) = matches.remove_subcommand().expect("a command was read from it");
@@ -172,7 +176,7 @@ pub(crate) fn serve_for_tests<'a>(
 ) -> Result<(ServeOptions, ArgMatches), Refused> {
     match parse(args.into_iter().map(OsString::from))? {
         Parsed::Serve(options, matches) => Ok((*options, matches)),
-        other @ Parsed::Demo(_) => panic!("not a serve command: {other:?}"),
+        other @ (Parsed::Bench(_) | Parsed::Demo(_)) => panic!("not a serve command: {other:?}"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The program bowline: a gateway that never drops work, and tools around it
 
+mod bench;
 mod cli;
 pub mod demo;
 mod duration;
@@ -21,6 +22,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(refused) => return refused.report(),
     };
     match parsed {
+        cli::Parsed::Bench(options) => bench::main(&options),
         cli::Parsed::Demo(options) => demo::main(options),
         cli::Parsed::Serve(options, matches) => serve::main(*options, &matches),
     }

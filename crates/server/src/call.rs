@@ -1,8 +1,8 @@
 //! One request being worked on, as its handler sees it.
 
 use crate::{
-    Peer, Round, ask::Ask, core::Core, exchange::Exchange, mailbox, modern::ModernCall, peer::progress_key,
-    session::Session,
+    Peer, Round, ask::Ask, core::Core, exchange::Exchange, head::Head, mailbox, modern::ModernCall,
+    peer::progress_key, session::Session, watched::Watched,
 };
 use bowline_proto::{
     cursor::StreamId,
@@ -16,7 +16,6 @@ use bytes::Bytes;
 use http::{StatusCode, request::Parts};
 use parking_lot::Mutex;
 use std::{fmt, sync::Arc};
-use tokio::sync::watch;
 
 /// Why a call was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +45,7 @@ pub struct Call(pub(crate) Arc<CallState>);
 
 pub(crate) struct CallState {
     request: Request,
-    parts: Arc<Parts>,
+    pub(crate) head: Head,
     pub(crate) core: Arc<Core>,
     pub(crate) session: Arc<Session>,
     pub(crate) exchange: Arc<Exchange>,
@@ -54,7 +53,7 @@ pub(crate) struct CallState {
     progress_token: Option<Raw>,
     /// What a call of a modern client has beside; it then says everything by this.
     pub(crate) modern: Option<Box<ModernCall>>,
-    cancelled: watch::Sender<Option<CancelReason>>,
+    cancelled: Watched<Option<CancelReason>>,
     /// Whether the call has its answer. Held while something is said, so that nothing follows the answer.
     answered: Mutex<bool>,
 }
@@ -70,14 +69,14 @@ impl CallState {
     ) -> Arc<Self> {
         Arc::new(Self {
             request,
-            parts: parts.clone(),
+            head: Head::new(parts),
             core: core.clone(),
             session: session.clone(),
             exchange: exchange.clone(),
             started: core.now(),
             progress_token,
+            cancelled: Watched::new(None),
             modern: None,
-            cancelled: watch::Sender::new(None),
             answered: Mutex::new(false),
         })
     }
@@ -168,7 +167,7 @@ impl CallState {
 
     /// Asks the call to stop; the first reason stands.
     pub(crate) fn cancel(&self, reason: CancelReason) {
-        self.cancelled.send_if_modified(|held| {
+        self.cancelled.modify(|held| {
             let first = held.is_none();
             if first {
                 *held = Some(reason);
@@ -178,14 +177,14 @@ impl CallState {
     }
 
     pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {
-        *self.cancelled.borrow()
+        self.cancelled.get()
     }
 
     pub(crate) async fn cancelled(&self) -> CancelReason {
-        match self.cancelled.subscribe().wait_for(Option::is_some).await.map(|reason| *reason) {
-            Ok(Some(reason)) => reason,
-            // The sender lives in `self`, so this cannot be; waiting is what harms nobody.
-            _ => std::future::pending().await,
+        loop {
+            if let Some(reason) = self.cancelled.wait_for(|reason| reason.is_some()).await {
+                return reason;
+            }
         }
     }
 }
@@ -222,9 +221,10 @@ impl Call {
     }
 
     /// The head of the HTTP request that brought the call: headers, and what layers in front of the endpoint put into its extensions.
+    /// It is copied when it is first asked for.
     #[must_use]
     pub fn parts(&self) -> &Parts {
-        &self.0.parts
+        self.0.head.get()
     }
 
     /// The session's other side.

@@ -76,7 +76,8 @@ pub(crate) struct Connection {
     /// Whether what is written carries ids: the stream is in the store.
     ids: bool,
     outlet: Option<Arc<Outlet>>,
-    close_wishes: Option<watch::Receiver<u64>>,
+    /// The wishes to close that were looked at.
+    wishes_seen: u64,
     drain: watch::Receiver<Drain>,
     /// What the client has got once the frame that was handed over last is written.
     handed: Option<u64>,
@@ -165,7 +166,7 @@ impl Connection {
                 request,
             },
             ids,
-            close_wishes: target.outlet.as_ref().map(|outlet| outlet.close_wishes()),
+            wishes_seen: target.outlet.as_ref().map_or(0, |outlet| outlet.close_wishes()),
             drain: core.drain.subscribe(),
             handed: None,
             delivered: attachment.delivered,
@@ -358,12 +359,9 @@ impl Connection {
             }
         };
         let wish = async {
-            let wished = match &mut self.close_wishes {
-                Some(wishes) => wishes.changed().await.is_ok(),
-                None => false,
-            };
-            if !wished {
-                std::future::pending::<()>().await;
+            match &self.outlet {
+                Some(outlet) => outlet.more_close_wishes(self.wishes_seen).await,
+                None => std::future::pending().await,
             }
         };
         // While the store is away, nothing else tells that the call is over.
@@ -385,7 +383,10 @@ impl Connection {
             }
             () = self.wakeups.changed() => self.reader.on_wake(),
             () = timer => self.reader.on_timeout(self.core.now()),
-            () = wish => self.take_close_wish(),
+            wishes = wish => {
+                self.wishes_seen = wishes;
+                self.take_close_wish();
+            }
         }
     }
 

@@ -77,6 +77,8 @@ pub(crate) struct Core {
     /// Calls of modern clients that stay open between two rounds.
     pub(crate) held: HeldCalls,
     pub(crate) drain: watch::Sender<Drain>,
+    /// Whether listeners accept connections.
+    pub(crate) accepting: watch::Sender<bool>,
     origin: Instant,
     /// Unix time of the origin, in milliseconds.
     unix_origin: u64,
@@ -115,6 +117,7 @@ impl Core {
             running: Running::default(),
             held: HeldCalls::default(),
             drain: watch::Sender::new(Drain::No),
+            accepting: watch::Sender::new(true),
             origin: Instant::now(),
             unix_origin: wall_clock(),
         });

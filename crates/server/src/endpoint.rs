@@ -198,6 +198,12 @@ impl fmt::Debug for EndpointBuilder {
     }
 }
 
+/// By then, whoever looks at `/readyz` has noticed that an endpoint leaves.
+const NOTICED: Duration = Duration::from_secs(10);
+
+/// How long a connection that was just accepted has to show its request.
+const LAST_REQUESTS: Duration = Duration::from_millis(200);
+
 /// An MCP endpoint. Cheap to clone; every clone is the same endpoint.
 ///
 /// It is a `tower` service over any body type, so it mounts in an axum `Router` or behind any middleware.
@@ -273,28 +279,55 @@ impl Endpoint {
         }
     }
 
-    /// Whether the endpoint leaves.
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.core.is_draining()
+    /// Whether its listeners accept no more connections. `hand_over`: they stop as soon as it starts to leave.
+    pub(crate) fn is_leaving(&self, hand_over: bool) -> bool {
+        !*self.core.accepting.borrow() || (hand_over && self.core.is_draining())
     }
 
-    /// Waits until the endpoint starts to leave.
-    pub(crate) async fn leaving(&self) {
-        // The sender lives in the core.
-        let _ = self.core.drain.subscribe().wait_for(|drain| *drain != Drain::No).await;
+    /// Waits until that is so.
+    pub(crate) async fn leaving(&self, hand_over: bool) {
+        let (mut accepting, mut drain) = (self.core.accepting.subscribe(), self.core.drain.subscribe());
+        // The senders live in the core.
+        tokio::select! {
+            _ = accepting.wait_for(|accepting| !accepting) => {}
+            _ = drain.wait_for(|drain| hand_over && *drain != Drain::No) => {}
+        }
     }
 
     /// Leaves: [`Endpoint::start_drain`], then waits until every call ended and its result was fetched, for `timeout` at most. Results
     /// in a shared store are not waited for: other endpoints give them out.
     /// What runs then, or is begun later, is ended with an error that says so; that takes a moment more.
+    ///
+    /// Where other endpoints serve the same store, listeners ([`crate::serve`]) accept no more connections from 10 s on (a third of
+    /// `timeout`, where that is less): a balancer that does not look at `/readyz` would send new calls for ever. They stop in any case
+    /// once nothing runs, before the wait ends: a call that comes in the last moment is served here, or goes elsewhere.
     pub async fn drain(&self, timeout: Duration) {
         self.start_drain();
-        if tokio::time::timeout(timeout, self.idle()).await.is_err() {
-            self.core.drain.send_replace(Drain::Over);
+        let idle = async {
+            self.idle().await;
+            self.core.accepting.send_replace(false);
+            if self.core.is_shared() {
+                tokio::time::sleep(LAST_REQUESTS).await;
+                self.idle().await;
+            }
+        };
+        let left_to_others = async {
+            tokio::time::sleep(NOTICED.min(timeout / 3)).await;
+            while !fleet::others_serve(&self.core).await {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            self.core.accepting.send_replace(false);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            ended = tokio::time::timeout(timeout, idle) => if ended.is_err() {
+                self.core.drain.send_replace(Drain::Over);
+            },
+            () = left_to_others => {}
         }
     }
 
-    /// Waits until no call runs and everything that was said is where it can be fetched.
+    /// Waits until no call runs here.
     async fn idle(&self) {
         while !self.core.is_idle() {
             tokio::time::sleep(Duration::from_millis(20)).await;

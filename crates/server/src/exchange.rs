@@ -169,6 +169,11 @@ impl Exchange {
         Some(outlet)
     }
 
+    /// Whether it answers an array of requests.
+    pub(crate) fn is_batch(&self) -> bool {
+        self.request_id.is_none()
+    }
+
     /// The id that the stream has or will have.
     fn stream_id(&self) -> StreamId {
         *self.stream.get_or_init(random::stream_id)

@@ -43,6 +43,11 @@ pub(crate) async fn answer(
     };
     if let Some(session) = &session {
         check_session_revision(session.revision, get.header_revision, None)?;
+        // Who only reads may be between two connections whenever somebody looks at what is in use.
+        let _in_use = session.use_now(core);
+        if session.touch_due(core) {
+            sessions::touch(core, session).await;
+        }
     }
     let Some(last_event_id) = get.last_event_id else {
         return standalone(core, session.as_ref(), fact).await;
@@ -125,7 +130,12 @@ async fn look_at(core: &Core, cursor: &Cursor) -> StreamFact {
         page = read().await;
     }
     match page {
+        // Of another log than the cursor: the store lost what the client has seen. Where it was ended since by somebody else, its last
+        // message stands where the client saw another one.
         Ok(page) if page.epoch < cursor.epoch => StreamFact::Gone(GoneReason::Lost),
+        Ok(page) if page.epoch > cursor.epoch && page.sealed && cursor.offset >= page.tail => {
+            StreamFact::Gone(GoneReason::Lost)
+        }
         Ok(page) => StreamFact::Readable { after_tail: page.sealed && cursor.offset >= page.tail },
         Err(ReadError::Evicted { .. }) => StreamFact::Gone(GoneReason::Evicted),
         Err(ReadError::Lost { .. }) => StreamFact::Gone(GoneReason::Lost),

@@ -22,6 +22,7 @@ mod exposition;
 mod fleet;
 mod get;
 mod handler;
+mod head;
 mod inbound;
 mod isolate;
 mod keys;
@@ -48,6 +49,8 @@ mod sessions;
 pub mod simulation;
 mod supervise;
 mod task;
+mod watched;
+mod within;
 
 pub use ask::Ask;
 pub use auth::{Authenticator, Denied, MIN_TOKEN_BYTES, StaticTokens, TokensError};

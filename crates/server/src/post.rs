@@ -6,7 +6,7 @@ use crate::{
     call::CallState,
     config::ResponseMode,
     connection::{Connection, Target},
-    core::Core,
+    core::{Core, Drain},
     exchange::{Answer, Exchange},
     fleet::Fleet,
     handler::{Hello, NoSession},
@@ -20,6 +20,7 @@ use crate::{
     session::{AddCall, Session},
     sessions::{self, Found, NOT_STORED},
     supervise,
+    within::within,
 };
 use bowline_proto::{
     http::{
@@ -64,7 +65,8 @@ async fn initialize(
 ) -> Result<Response<Body>, Refusal> {
     let InitializeRequest { request, revision, .. } = hello;
     let id = request.id;
-    if core.is_draining() {
+    // In a shared store a session outlives the backend that began it.
+    if core.is_draining() && !(core.is_shared() && *core.drain.borrow() == Drain::Leaving) {
         return Err(Refusal::unavailable("draining", 1, Some(id)));
     }
     // Nothing is begun that could not be kept.
@@ -336,11 +338,12 @@ pub(crate) async fn wait(core: &Core, exchange: &Exchange, hold: Duration) -> An
     let mut answer = std::pin::pin!(exchange.wait());
     match core.options.response {
         ResponseMode::Json | ResponseMode::Sse => return answer.await,
-        ResponseMode::Auto => tokio::select! {
-            biased;
-            answer = &mut answer => return answer,
-            () = tokio::time::sleep(hold) => drop(exchange.outlet_or_open()),
-        },
+        ResponseMode::Auto => {
+            if let Some(answer) = within(hold, &mut answer).await {
+                return answer;
+            }
+            drop(exchange.outlet_or_open());
+        }
     }
     answer.await
 }

@@ -2,17 +2,35 @@
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bowline_proto::cursor::StreamId;
+use std::cell::RefCell;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::OnceLock;
 
-/// Random bytes from the system.
+/// How much is asked of the system at a time: a call to it costs as much as a whole read of a request, and a stream needs two numbers.
+const POOL: usize = 512;
+
+thread_local! {
+    /// Random bytes that nobody has had, and how many of them are left. What was given out is overwritten.
+    static UNUSED: RefCell<([u8; POOL], usize)> = const { RefCell::new(([0; POOL], 0)) };
+}
+
+/// Random bytes from the system, `N` of them at most [`POOL`].
 ///
 /// # Panics
 /// When the system has none to give: no id could be unguessable then, and no session safe.
 pub(crate) fn bytes<const N: usize>() -> [u8; N] {
-    let mut out = [0; N];
-    getrandom::fill(&mut out).expect("the system gives random bytes");
-    out
+    UNUSED.with_borrow_mut(|(pool, left)| {
+        if *left < N {
+            getrandom::fill(pool).expect("the system gives random bytes");
+            *left = POOL;
+        }
+        let given = &mut pool[*left - N..*left];
+        let mut out = [0; N];
+        out.copy_from_slice(given);
+        given.fill(0);
+        *left -= N;
+        out
+    })
 }
 
 /// A new stream id: 128 random bits.
@@ -40,4 +58,22 @@ pub(crate) fn short_hash(bytes: &[u8]) -> u32 {
     static STATE: OnceLock<RandomState> = OnceLock::new();
     // The low half is as good as the whole.
     STATE.get_or_init(RandomState::new).hash_one(bytes) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn nothing_is_given_twice_and_nothing_is_left_unfilled() {
+        let mut seen = HashSet::new();
+        for _ in 0..1_000 {
+            let (long, short) = (bytes::<16>(), word());
+            assert!(long.iter().any(|byte| *byte != 0) && short != 0);
+            assert!(seen.insert(long[..8].to_vec()) && seen.insert(long[8..].to_vec()));
+            assert!(seen.insert(short.to_le_bytes().to_vec()));
+        }
+        UNUSED.with_borrow(|(pool, left)| assert!(pool[*left..].iter().all(|byte| *byte == 0)));
+    }
 }

@@ -1,6 +1,6 @@
 //! The road of an HTTP request: checks, then POST, GET or DELETE (SEMANTICS 1).
 
-use crate::{body::Body, core::Core, delete, get, limits, log::Asked, post, probes};
+use crate::{body::Body, core::Core, delete, get, limits, log::Asked, post, probes, within::within};
 use bowline_proto::{
     http::{
         Admitted, Refusal, Verb, admit, check_length, cors_headers, negotiate, preflight, too_large, too_slow,
@@ -122,6 +122,31 @@ async fn who(core: &Core, parts: &Parts) -> Result<Option<String>, Refusal> {
     }
 }
 
+/// A body up to this size is copied out of the buffer that the connection read it into, which has 8 KiB: a call that runs on would keep
+/// all of it.
+const SMALL: usize = 256;
+
+/// A small body, in one allocation.
+struct Small {
+    len: usize,
+    bytes: [u8; SMALL],
+}
+
+impl Small {
+    fn of(body: &[u8]) -> Self {
+        let mut bytes = [0; SMALL];
+        let len = body.len().min(SMALL);
+        bytes[..len].copy_from_slice(&body[..len]);
+        Self { len, bytes }
+    }
+}
+
+impl AsRef<[u8]> for Small {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
 /// Reads a body within its bounds. What is over the limit is not read.
 async fn read<B: http_body::Body>(core: &Core, body: B) -> Result<Bytes, Refusal> {
     let limit = core.options.body_limit;
@@ -140,9 +165,13 @@ async fn read<B: http_body::Body>(core: &Core, body: B) -> Result<Bytes, Refusal
                 core.metrics.bodies_too_large.up();
                 return Err(too_large(limit));
             }
-            // Most bodies come whole: those are not copied.
+            // Most bodies come whole: only small ones are copied, which would keep much more than themselves.
             if first.is_empty() && rest.is_none() {
-                first = data.copy_to_bytes(data.remaining());
+                let size = data.remaining();
+                first = data.copy_to_bytes(size);
+                if size <= SMALL {
+                    first = Bytes::from_owner(Small::of(&first));
+                }
             } else {
                 let whole = rest.get_or_insert_with(|| BytesMut::from(&std::mem::take(&mut first)[..]));
                 while data.has_remaining() {
@@ -155,7 +184,7 @@ async fn read<B: http_body::Body>(core: &Core, body: B) -> Result<Bytes, Refusal
         }
         Ok(rest.map_or(first, BytesMut::freeze))
     };
-    tokio::time::timeout(core.options.body_timeout, reading).await.unwrap_or_else(|_| {
+    within(core.options.body_timeout, reading).await.unwrap_or_else(|| {
         core.metrics.bodies_too_slow.up();
         Err(too_slow(core.options.body_timeout))
     })

@@ -29,16 +29,24 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
     let core = call.core.clone();
     let session = call.session.clone();
-    session.add_call(call, core.options.max_calls_per_session)?;
+    // Alone with its binding there is nobody who could find it, and no other call that it could be taken for.
+    let findable = !session.stateless || call.exchange.is_batch();
+    if findable {
+        session.add_call(call, core.options.max_calls_per_session)?;
+    }
     let mut work = isolate::call(|| modern::traced(call, || core.handler.call(Call(call.clone()))));
     // Most handlers end here, without a task.
     if let Poll::Ready(outcome) = Pin::new(&mut work).poll(&mut Context::from_waker(Waker::noop())) {
-        session.remove_call(call);
+        if findable {
+            session.remove_call(call);
+        }
         // A cancel may have been here before the request.
         conclude(call, Some(settle(call, outcome)));
         return Ok(());
     }
     core.metrics.calls.up();
+    // It may run for long: nothing of its connection is kept for it.
+    call.head.pack();
     crate::task::spawn(supervise(call.clone(), work));
     Ok(())
 }
@@ -49,8 +57,7 @@ async fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) {
     let outcome = tokio::select! {
         biased;
         () = watch_limits(&call) => None,
-        () = mailbox::serve(&call) => None,
-        () = watch_others(&call) => None,
+        () = among_others(&call) => None,
         outcome = &mut work => Some(settle(&call, outcome)),
     };
     // Before it is answered: who has the answer may use the id again.
@@ -116,6 +123,21 @@ async fn watch_limits(call: &CallState) {
             () = tokio::time::sleep(Duration::from_millis(pause)) => {}
         }
     }
+}
+
+/// What a call needs because other backends share its store; returns when it has to stop for them. Boxed, since most calls are alone
+/// and should not carry it.
+async fn among_others(call: &Arc<CallState>) {
+    if !call.core.is_shared() {
+        return std::future::pending().await;
+    }
+    Box::pin(async {
+        tokio::select! {
+            () = mailbox::serve(call) => {}
+            () = watch_others(call) => {}
+        }
+    })
+    .await;
 }
 
 /// Returns when another backend has ended the call, or when that is to be expected: this backend has lost its lease, and nobody reads

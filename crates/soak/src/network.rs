@@ -296,6 +296,69 @@ mod tests {
         assert!(shown.id.is_none(), "what a connection showed for another request does not count");
     }
 
+    const CALM: Weather =
+        Weather { cut_down: 0, cut_up: 0, cut_after: 0, slow: 0, stall: 0, longest_ms: 100 };
+
+    /// What a client gets of 200 kB after its request of 2 kB through such a network, what the server gets of the request, and
+    /// what the journal has.
+    async fn exchange(weather: Weather, seed: u64) -> (io::Result<usize>, usize, Vec<(FaultKind, bool)>) {
+        let dir = bowline_testkit::Dir::new();
+        let journal = Journal::open(&dir.join("driver.jsonl")).unwrap();
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let upstream = server.local_addr().unwrap();
+        let network = Network::open("raw-0.0", upstream, weather, Chance::new(seed), journal).await.unwrap();
+        let serving = async {
+            let (mut stream, _) = server.accept().await.unwrap();
+            let mut got = vec![0; 2_000];
+            let mut count = 0;
+            while count < got.len() {
+                match stream.read(&mut got[count..]).await {
+                    Ok(read @ 1..) => count += read,
+                    _ => return count,
+                }
+            }
+            let mut answer = b"\nid: 1\n".to_vec();
+            answer.resize(200_000, b'x');
+            let _ = stream.write_all(&answer).await;
+            count
+        };
+        let asking = async {
+            let mut stream = TcpStream::connect(network.address).await?;
+            stream.write_all(&[b'?'; 2_000]).await?;
+            let mut got = Vec::new();
+            match stream.read_to_end(&mut got).await {
+                Ok(count) => Ok(count),
+                Err(error) => Err(error),
+            }
+        };
+        let (asked, served) =
+            bowline_testkit::patiently("an exchange", async { tokio::join!(asking, serving) }).await;
+        let lines = crate::journal::read(dir.path()).unwrap();
+        let faults = lines.into_iter().map(|line| match line.event {
+            Event::Fault { kind, id_ms, .. } => (kind, id_ms.is_some()),
+            other => panic!("{other:?}"),
+        });
+        (asked, served, faults.collect())
+    }
+
+    #[tokio::test]
+    async fn each_fault_does_what_it_says_and_is_written_down() {
+        let (asked, served, faults) = exchange(CALM, 1).await;
+        assert_eq!((asked.unwrap(), served, faults), (200_000, 2_000, vec![]));
+        let (asked, _, faults) = exchange(Weather { cut_down: 100, ..CALM }, 3).await;
+        assert_eq!(asked.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+        assert!(matches!(faults[..], [(FaultKind::CutDown, _)]), "{faults:?}");
+        let (asked, served, faults) = exchange(Weather { cut_up: 100, ..CALM }, 4).await;
+        assert_eq!(asked.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+        assert!((1..=700).contains(&served), "{served} bytes of half a request");
+        assert_eq!(faults, [(FaultKind::CutUp, false)]);
+        for weather in [Weather { slow: 100, ..CALM }, Weather { stall: 100, ..CALM }] {
+            let (asked, served, faults) = exchange(weather, 5).await;
+            assert_eq!((asked.unwrap(), served), (200_000, 2_000));
+            assert!(matches!(faults[..], [(FaultKind::Slow | FaultKind::Stall, _)]), "{faults:?}");
+        }
+    }
+
     #[test]
     fn the_weather_is_as_it_is_forecast() {
         let weather =

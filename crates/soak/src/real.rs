@@ -122,6 +122,7 @@ impl Process {
             let kill = sleep_until(Instant::now() + life);
             let status: io::Result<_> = tokio::select! {
                 status = child.wait() => status,
+                // Noted before and after: the moment is somewhere between.
                 () = kill, if life + Duration::from_secs(1) < left => {
                     journal.note(Event::ClientKilled { process: self.name.clone() });
                     let _ = child.kill().await;

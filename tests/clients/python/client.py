@@ -14,6 +14,8 @@ How it differs from the TypeScript clients:
 
 import collections
 import contextlib
+import itertools
+import os
 import secrets
 import time
 import warnings
@@ -140,7 +142,51 @@ async def many(report, client, wire, asked, options):
     await report.step("many", work)
 
 
-SCENARIOS = {"everything": everything, "slow": slow, "cut": slow, "cancel": cancel, "many": many}
+async def jobs(report, client, wire, asked, options):
+    """Jobs one after another, several at a time, until a file is there: each takes --seconds to --longest, reports and, every
+    other one, asks. Every one must end with its own result, which is received once."""
+
+    async def work():
+        before = wire.tool_results
+        numbers, right, wrong, seen, begun, late = itertools.count(), [], [], [], [], [0.0]
+
+        async def on_progress(done, total, message):
+            seen.append(done)
+
+        async def worker():
+            while not os.path.exists(options.until):
+                number = next(numbers)
+                begun.append(number)
+                key = f"{options.name}-{number}"
+                # Spread evenly, the same in every run.
+                seconds = options.seconds + (options.longest - options.seconds) * ((number * 0.618) % 1)
+                ask = number % 2 == 0
+                arguments = {"file": options.file, "key": key, "ms": round(seconds * 1000), "progress": max(2, round(seconds)), "ask": ask}
+                start = time.monotonic()
+                try:
+                    answer = text_of(await client.call_tool("job", arguments, seconds + 60, on_progress))
+                except Exception as error:  # a failed call is a wrong answer; the others go on
+                    answer = repr(error)
+                late.append(time.monotonic() - start - seconds)
+                if answer == f"job {key}: {'Ann Example' if ask else '-'}":
+                    right.append(key)
+                else:
+                    wrong.append({"key": key, "seconds": seconds, "after": time.monotonic() - start, "answer": answer[:300]})
+
+        async with anyio.create_task_group() as workers:
+            for _ in range(options.parallel):
+                workers.start_soon(worker)
+        results = wire.tool_results - before
+        details = {"calls": len(begun), "right": len(right), "results": results, "progressed": len(seen)}
+        details |= {"asked": asked["elicitation"], "latest": round(max(late), 1)} | wire.summary()
+        expect(not wrong and len(right) == len(begun), f"{len(wrong)} wrong answers", wrong=wrong[:5], **details)
+        expect(results == len(begun), f"received {results} responses to {len(begun)} calls", **details)
+        return details
+
+    await report.step("jobs", work)
+
+
+SCENARIOS = {"everything": everything, "slow": slow, "cut": slow, "cancel": cancel, "many": many, "jobs": jobs}
 
 
 async def main():

@@ -131,16 +131,27 @@ async fn one_handler_asks_both_eras() {
 
 #[tokio::test(start_paused = true)]
 async fn questions_of_tasks_and_prompts_and_resources_end_the_round_too() {
-    let asks = |ctx: Call| async move {
-        // Asked from a task of its own: the round ends all the same.
-        let asking = tokio::spawn(async move { ctx.ask("name", Elicit::form::<Name>("Who?")).await });
-        let answer = asking.await.map_err(|error| Error::tool(error.to_string()))??;
-        Ok::<_, Error>(named(answer))
+    let ended = Arc::new(AtomicUsize::new(0));
+    let count = ended.clone();
+    let asks = move |ctx: Call| {
+        let count = count.clone();
+        async move {
+            // Asked from a task of its own: the round ends all the same, and the task with it.
+            let asking = tokio::spawn(async move {
+                let answer = ctx.ask("name", Elicit::form::<Name>("Who?")).await;
+                count.fetch_add(1, Ordering::SeqCst);
+                answer
+            });
+            let answer = asking.await.map_err(|error| Error::tool(error.to_string()))??;
+            Ok::<_, Error>(named(answer))
+        }
     };
+    let (asks_too, asks) = (asks.clone(), asks);
+    let asks_as_well = asks.clone();
     let server = Server::builder("s", "1")
         .tool("t", "Asks", move |ctx: Call, _: NoInput| asks(ctx))
-        .prompt("p", "Asks", move |ctx: Call, _: NoInput| asks(ctx))
-        .resource(bowline::Resource::new("r:1", "r"), asks)
+        .prompt("p", "Asks", move |ctx: Call, _: NoInput| asks_too(ctx))
+        .resource(bowline::Resource::new("r:1", "r"), asks_as_well)
         .build()
         .unwrap();
     let endpoint = server.endpoint().build();
@@ -155,6 +166,8 @@ async fn questions_of_tasks_and_prompts_and_resources_end_the_round_too() {
         let (_, done) = send(&endpoint, &request(2, method, params, &capabilities), &[]).await;
         assert!(done["result"].to_string().contains("Ann"), "{done}");
     }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(ended.load(Ordering::SeqCst), 6, "two runs of each");
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,6 +13,7 @@ mod demo;
 mod drain;
 mod faults;
 mod field;
+mod fleet;
 mod inspector;
 mod lifecycle;
 mod production;

@@ -19,7 +19,7 @@ pub fn negotiate(verb: Verb, headers: &HeaderMap) -> Result<(), Refusal> {
     match verb {
         Verb::Post => {
             check_content_type(headers)?;
-            if accepts(headers, JSON) && accepts(headers, EVENT_STREAM) {
+            if says_the_usual(headers) || accepts(headers, JSON) && accepts(headers, EVENT_STREAM) {
                 return Ok(());
             }
             Err(not_acceptable("A POST has to accept both application/json and text/event-stream", headers))
@@ -34,10 +34,27 @@ pub fn negotiate(verb: Verb, headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
+/// Whether `Accept` is, to the letter, what the SDKs send with a POST: that need not be taken apart.
+fn says_the_usual(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(header::ACCEPT).iter().map(|value| value.as_bytes());
+    let usual = matches!(
+        values.next(),
+        Some(
+            b"application/json, text/event-stream"
+                | b"text/event-stream, application/json"
+                | b"application/json,text/event-stream"
+        )
+    );
+    usual && values.next().is_none()
+}
+
 fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let mut values = headers.get_all(header::CONTENT_TYPE).iter().map(|value| value.as_bytes());
     let (first, more) = (values.next(), values.next());
     if let (Some(first), None) = (first, more) {
+        if first == b"application/json" {
+            return Ok(());
+        }
         let essence = first.split(|&byte| byte == b';').next().unwrap_or(first);
         if split_type(essence).is_some_and(|found| same(found, JSON)) {
             return Ok(());

@@ -73,6 +73,11 @@ impl Queue {
         self.remove(0)
     }
 
+    /// Gives back room that nothing waits in.
+    pub(super) fn shrink(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

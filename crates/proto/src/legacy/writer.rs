@@ -246,6 +246,11 @@ impl Writer {
         self.epoch
     }
 
+    /// Gives back room that nothing waits in: the call may be quiet for long.
+    pub fn shrink(&mut self) {
+        self.queue.shrink();
+    }
+
     /// Asks for the stream to be made, although nothing was said yet.
     pub const fn open(&mut self) {
         self.wanted = true;

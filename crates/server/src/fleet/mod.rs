@@ -9,7 +9,7 @@ pub(crate) use reaper::{orphaned, owner_is_lost};
 
 use crate::core::Core;
 use bowline_proto::time::millis;
-use bowline_store::{StoreFuture, Unavailable};
+use bowline_store::{BackendState, StoreFuture, Unavailable};
 use std::{
     sync::{
         Arc, Weak,
@@ -74,6 +74,14 @@ pub(crate) async fn patiently<T, E: From<Unavailable>>(asked: StoreFuture<'_, Re
         Ok(answer) => answer,
         Err(_) => Err(Unavailable(format!("no answer within {STORE_PATIENCE:?}")).into()),
     }
+}
+
+/// Whether another backend serves, which is not leaving itself.
+pub(crate) async fn others_serve(core: &Core) -> bool {
+    core.is_shared()
+        && patiently(core.store.backends()).await.is_ok_and(|backends| {
+            backends.iter().any(|(backend, state)| *backend != core.backend && *state == BackendState::Alive)
+        })
 }
 
 /// A duration that differs from backend to backend and from time to time, around `middle`.

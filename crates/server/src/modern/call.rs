@@ -73,6 +73,7 @@ impl ModernCall {
     /// The call ended. Whoever is here is answered; where nobody is, the answer waits for the next round.
     pub(crate) fn conclude(&self, core: &Core, method: &str, reply: Option<Reply>) {
         let reply = reply.map(|reply| fit(core, method, reply));
+        self.round.set_over();
         let mut place = self.place.lock();
         match &mut *place {
             Place::Here { id, exchange, status } => {

@@ -64,9 +64,14 @@ struct Question {
 }
 
 impl Questions {
-    /// The call is over: nobody can join it any more.
+    /// The call is over: nobody can join it any more, and nothing that still waits is answered.
     pub(super) fn forget(&self, core: &Core) {
-        if let Some(handle) = self.0.lock().handle.take() {
+        let handle = {
+            let mut open = self.0.lock();
+            open.waiting.clear();
+            open.handle.take()
+        };
+        if let Some(handle) = handle {
             core.held.0.lock().remove(&handle);
         }
     }

@@ -22,6 +22,7 @@ use std::{
     task::{Context, Poll, Waker},
     time::Duration,
 };
+use tokio::sync::watch;
 
 /// How many questions one round may ask.
 const MAX_QUESTIONS: usize = 64;
@@ -43,6 +44,7 @@ pub struct Round {
     held: Option<[u8; SERIAL_BYTES]>,
     responses: Vec<(String, Raw)>,
     pending: Mutex<Pending>,
+    over: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -71,6 +73,7 @@ impl Round {
             held: None,
             responses: Vec::new(),
             pending: Mutex::default(),
+            over: watch::Sender::new(false),
         };
         let usable = |(key, answer): (String, Raw)| answer.is_object().then(|| (key, answer.detached()));
         // A client may know what it will be asked and answer it at once; what it says is its own in any case.
@@ -106,7 +109,8 @@ impl Round {
         missing_capabilities(&self.capabilities, method, params)
     }
 
-    /// Asks the client. The round ends with this question and all others of this moment; whoever asks waits for ever.
+    /// Asks the client. The round ends with this question and all others of this moment; whoever asks then waits for its end
+    /// ([`Round::ended`]) and is usually dropped before.
     ///
     /// # Errors
     /// -32021 where the client does not declare what is needed; -32603 where this request may not ask, or asks too much.
@@ -133,6 +137,16 @@ impl Round {
             waker.wake();
         }
         Ok(())
+    }
+
+    /// Waits until the round is over: it was answered, or its client left. For whoever asked in a task of its own, which nothing else ends.
+    pub async fn ended(&self) {
+        // The sender lives in `self`, so the wait ends with what it waits for.
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
+    }
+
+    pub(super) fn set_over(&self) {
+        self.over.send_replace(true);
     }
 
     /// What was kept under `key` in this or an earlier round.

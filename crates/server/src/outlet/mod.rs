@@ -5,7 +5,7 @@ mod reading;
 
 pub(crate) use reading::Reading;
 
-use crate::{core::Core, session::Session};
+use crate::{core::Core, session::Session, watched::Watched};
 use bowline_proto::time::millis;
 use bowline_proto::{
     cursor::StreamId,
@@ -19,7 +19,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
-use tokio::sync::{Notify, futures::Notified, watch};
+use tokio::sync::{Notify, futures::Notified};
 
 /// The epoch of a stream's first writer.
 pub(crate) const FIRST_EPOCH: u64 = 1;
@@ -49,11 +49,11 @@ pub(crate) struct Outlet {
     ended: Arc<AtomicBool>,
     request_id: Option<RequestId>,
     state: Mutex<State>,
-    opened: watch::Sender<Opened>,
+    opened: Watched<Opened>,
     /// Connections that read the stream on this backend now.
-    readers: watch::Sender<usize>,
+    readers: Watched<usize>,
     last_read: AtomicU64,
-    close_wishes: watch::Sender<u64>,
+    close_wishes: Watched<u64>,
     /// The wishes that a connection has fulfilled.
     wishes_done: AtomicU64,
     /// Questions on this stream that wait for their answer.
@@ -131,10 +131,10 @@ impl Outlet {
                 foreign: false,
                 dropped: 0,
             }),
-            opened: watch::Sender::new(opened),
-            readers: watch::Sender::new(0),
+            opened: Watched::new(opened),
+            readers: Watched::new(0),
             last_read: AtomicU64::new(core.now().0),
-            close_wishes: watch::Sender::new(0),
+            close_wishes: Watched::new(0),
             wishes_done: AtomicU64::new(0),
             asking: AtomicUsize::new(0),
             said: AtomicU64::new(0),
@@ -200,12 +200,7 @@ impl Outlet {
 
     /// Waits until it is known where the stream lives.
     pub(crate) async fn opened(&self) -> Opened {
-        // The sender lives in `self`, so the wait ends with an answer.
-        self.opened
-            .subscribe()
-            .wait_for(|opened| *opened != Opened::NotYet)
-            .await
-            .map_or(Opened::Unstored, |opened| *opened)
+        self.opened.wait_for(|opened| opened != Opened::NotYet).await
     }
 
     /// The log that the stream is in. Final once [`Outlet::opened`] has answered.
@@ -218,7 +213,7 @@ impl Outlet {
     pub(crate) async fn lost(&self) -> Lost {
         loop {
             let turned = self.turned.notified();
-            if *self.opened.borrow() == Opened::Away {
+            if self.opened.get() == Opened::Away {
                 return Lost::StoreAway;
             }
             if matches!(self.state.lock().stopped, Some(StopReason::Fenced | StopReason::Sealed)) {
@@ -245,7 +240,7 @@ impl Outlet {
     }
 
     fn is_unstored(&self) -> bool {
-        *self.opened.borrow() == Opened::Unstored
+        self.opened.get() == Opened::Unstored
     }
 }
 

@@ -213,7 +213,7 @@ impl Outlet {
             };
             if other {
                 if matches!(op, Op::Create) {
-                    self.opened.send_replace(Opened::Stored);
+                    self.opened.set(Opened::Stored);
                 }
                 // What it has stays in its queue until it is taken back for good.
                 let epoch = state.writer.epoch();
@@ -233,7 +233,7 @@ impl Outlet {
                 self.core.metrics.streams_refused.up();
                 state.replace(Writer::stopped(StopReason::Gone));
                 state.stopped = Some(StopReason::Gone);
-                self.opened.send_replace(Opened::Away);
+                self.opened.set(Opened::Away);
                 self.turned.notify_waiters();
                 return Next::Go;
             }
@@ -242,10 +242,10 @@ impl Outlet {
                 self.core.metrics.streams_unstored.up();
                 state.log = self.core.ephemeral.clone();
                 let _ = state.writer.on_outcome(Outcome::Unavailable);
-                self.opened.send_replace(Opened::Unstored);
+                self.opened.set(Opened::Unstored);
                 return Next::Go;
             }
-            self.opened.send_if_modified(|opened| {
+            self.opened.modify(|opened| {
                 let first = *opened == Opened::NotYet;
                 if first {
                     *opened = Opened::Stored;

@@ -5,7 +5,6 @@ use crate::fleet::{BACKSTOP, patiently};
 use bowline_proto::legacy::Millis;
 use bowline_store::{ReadError, ReadLimit, StreamKind};
 use std::sync::{Arc, atomic::Ordering};
-use tokio::sync::watch;
 
 impl Outlet {
     /// Notes the attachment of a connection on this backend.
@@ -34,7 +33,10 @@ impl Outlet {
 
     /// Notes that a connection reads the stream, until the guard is dropped.
     pub(crate) fn read(self: &Arc<Self>) -> Reading {
-        self.readers.send_modify(|readers| *readers += 1);
+        self.readers.modify(|readers| {
+            *readers += 1;
+            true
+        });
         Reading(self.clone())
     }
 
@@ -46,6 +48,7 @@ impl Outlet {
     /// Notes that a connection is over. A call's stream that is in no store dies with it: it has no id to come back with. A
     /// session's own is read again without one.
     pub(crate) fn reader_left(&self) {
+        self.state.lock().writer.shrink();
         if self.kind == StreamKind::Call && self.is_unstored() {
             // The process's own memory answers at once.
             let _ = self.log().remove(self.stream).now();
@@ -65,13 +68,12 @@ impl Outlet {
 
     /// Since when nobody reads the stream here, if nobody does.
     pub(crate) fn unread_since(&self) -> Option<Millis> {
-        (*self.readers.borrow() == 0).then(|| Millis(self.last_read.load(Ordering::Relaxed)))
+        (self.readers.get() == 0).then(|| Millis(self.last_read.load(Ordering::Relaxed)))
     }
 
     /// Waits until a connection reads the stream, here or on another backend.
     pub(crate) async fn wait_read(&self) {
-        let mut readers = self.readers.subscribe();
-        let here = readers.wait_for(|readers| *readers > 0);
+        let here = self.readers.wait_for(|readers| readers > 0);
         let elsewhere = async {
             if !self.core.is_shared() || self.is_unstored() {
                 return std::future::pending().await;
@@ -97,17 +99,25 @@ impl Outlet {
 
     /// Wishes that the connection that reads this stream be closed.
     pub(crate) fn wish_close(&self) {
-        self.close_wishes.send_modify(|wishes| *wishes += 1);
+        self.close_wishes.modify(|wishes| {
+            *wishes += 1;
+            true
+        });
     }
 
-    /// How connections learn of a wish.
-    pub(crate) fn close_wishes(&self) -> watch::Receiver<u64> {
-        self.close_wishes.subscribe()
+    /// How many wishes there were.
+    pub(crate) fn close_wishes(&self) -> u64 {
+        self.close_wishes.get()
+    }
+
+    /// Waits until there were more than `seen`, and returns how many.
+    pub(crate) async fn more_close_wishes(&self, seen: u64) -> u64 {
+        self.close_wishes.wait_for(|wishes| wishes > seen).await
     }
 
     /// Whether there is a wish that no connection has fulfilled yet; the asking one does so now.
     pub(crate) fn take_close_wish(&self) -> bool {
-        let wishes = *self.close_wishes.borrow();
+        let wishes = self.close_wishes.get();
         self.wishes_done.swap(wishes, Ordering::Relaxed) < wishes
     }
 }
@@ -118,7 +128,11 @@ pub(crate) struct Reading(Arc<Outlet>);
 impl Drop for Reading {
     fn drop(&mut self) {
         self.0.last_read.store(self.0.core.now().0, Ordering::Relaxed);
-        self.0.readers.send_modify(|readers| *readers -= 1);
+        self.0.readers.modify(|readers| {
+            *readers -= 1;
+            // Nobody waits for fewer.
+            false
+        });
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) use calls::AddCall;
 
 use crate::{
     Metrics, clients::SessionPlace, core::Core, modern::Listener, outlet::Outlet, random, results::Results,
+    watched::Watched,
 };
 use bowline_proto::time::millis;
 use bowline_proto::{
@@ -29,7 +30,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 /// A session as this backend serves it. The record in the store is the truth; this is what is running here.
 pub(crate) struct Session {
@@ -56,7 +57,7 @@ pub(crate) struct Session {
     active: AtomicUsize,
     last_used: AtomicU64,
     last_touch: AtomicU64,
-    initialized: watch::Sender<bool>,
+    initialized: Watched<bool>,
     /// When the store was last asked whether this is still how the session is.
     checked: AtomicU64,
     /// Held by the one who asks the store: whoever comes meanwhile waits for what it says.
@@ -66,8 +67,11 @@ pub(crate) struct Session {
     /// Whether the handler knows the session.
     adopted: AtomicBool,
     adopting: Mutex<()>,
-    /// Shared with the streams whose results wait for a client: nobody can fetch those any more.
-    ended: Arc<AtomicBool>,
+    ended: AtomicBool,
+    /// The same for the streams whose results wait for a client: nobody can fetch those any more. Made for the first of them.
+    told_end: OnceLock<Arc<AtomicBool>>,
+    /// Whether it is only this backend that does not hold it any longer: for others it lives on.
+    forgotten: AtomicBool,
     /// Its place among the sessions of its client, until it ends.
     place: Mutex<Option<SessionPlace>>,
     /// Where a binding is counted while it exists.
@@ -159,7 +163,7 @@ impl Session {
             standalone_id: record.standalone,
             stateless: false,
             resumable: true,
-            initialized: watch::Sender::new(record.initialized),
+            initialized: Watched::new(record.initialized),
             record: RwLock::new((version, Arc::new(record))),
             unstored: Mutex::default(),
             id,
@@ -176,7 +180,9 @@ impl Session {
             watched: AtomicBool::new(false),
             adopted: AtomicBool::new(true),
             adopting: Mutex::default(),
-            ended: Arc::default(),
+            ended: AtomicBool::new(false),
+            told_end: OnceLock::new(),
+            forgotten: AtomicBool::new(false),
             place: Mutex::default(),
             counted: None,
             listener: None,
@@ -272,10 +278,19 @@ impl Session {
     pub(crate) fn end(&self) -> bool {
         let first = !self.ended.swap(true, Ordering::AcqRel);
         fence(Ordering::SeqCst);
+        if let Some(told) = self.told_end.get() {
+            told.store(true, Ordering::Release);
+        }
         if first {
             drop(self.place.lock().take());
         }
         first
+    }
+
+    /// The same for what this backend holds of it; the session lives on.
+    pub(crate) fn forget(&self) -> bool {
+        self.forgotten.store(true, Ordering::Release);
+        self.end()
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -284,17 +299,22 @@ impl Session {
 
     /// Tells of the session's end without holding on to the session.
     pub(crate) fn ended(&self) -> Arc<AtomicBool> {
-        self.ended.clone()
+        let told = self.told_end.get_or_init(Arc::default).clone();
+        // Whoever ended the session meanwhile has not seen it. With the fence in `end` one of the two sees the other.
+        fence(Ordering::SeqCst);
+        if self.has_ended() {
+            told.store(true, Ordering::Release);
+        }
+        told
     }
 
     pub(crate) fn set_initialized(&self) {
-        self.initialized.send_replace(true);
+        self.initialized.set(true);
     }
 
     /// Waits until `notifications/initialized` came.
     pub(crate) async fn wait_initialized(&self) {
-        // The sender lives as long as the session, so this ends with the flag or with the caller's timer.
-        let _ = self.initialized.subscribe().wait_for(|came| *came).await;
+        self.initialized.wait_for(|came| came).await;
     }
 
     // --- results ---
@@ -325,7 +345,7 @@ impl Session {
         });
         // Whoever ended the session meanwhile has not seen it. With the fence in `end` one of the two sees the other.
         fence(Ordering::SeqCst);
-        if self.has_ended() {
+        if self.has_ended() && !self.forgotten.load(Ordering::Acquire) {
             outlet.seal(None);
         }
         outlet

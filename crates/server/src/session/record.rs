@@ -4,7 +4,11 @@ use super::Session;
 use crate::core::Core;
 use bowline_proto::jsonrpc::Raw;
 use bowline_store::{SessionLookup, SessionRecord, UpdateError, Version};
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    task::{Context, Waker},
+};
 
 /// The most subscriptions of one session that are remembered.
 const MAX_SUBSCRIPTIONS: usize = 1_000;
@@ -78,7 +82,11 @@ impl Session {
         };
         if first {
             let (session, core) = (self.clone(), core.clone());
-            crate::task::spawn(async move { session.store_changes(&core).await });
+            let mut storing = Box::pin(async move { session.store_changes(&core).await });
+            // A store that answers at once needs no task.
+            if storing.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+                crate::task::spawn(storing);
+            }
         }
     }
 

@@ -94,7 +94,8 @@ pub(crate) enum Ending {
 /// Ends what this backend has of a session: its calls are cancelled, its streams end, its id is forgotten. `false` where somebody did so
 /// before.
 fn end_here(core: &Arc<Core>, session: &Arc<Session>, ending: Ending) -> bool {
-    if !session.end() {
+    let first = if ending == Ending::Forgotten { session.forget() } else { session.end() };
+    if !first {
         return false;
     }
     if core.sessions.remove(session) {

@@ -1,6 +1,6 @@
 //! Sessions that several backends serve: each has a copy of the record, which is at most a second old when it is used.
 
-use super::{Ending, Found, after_ttl, end_here, touch};
+use super::{Ending, Found, after_ttl, end_here, kept_for, touch, touch_at};
 use crate::{
     Peer,
     core::Core,
@@ -8,7 +8,7 @@ use crate::{
     isolate,
     session::Session,
 };
-use bowline_store::SessionLookup;
+use bowline_store::{CreateError, SessionLookup, SessionRecord};
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -69,6 +69,7 @@ async fn check(core: &Arc<Core>, session: &Arc<Session>) -> Checked {
             end_here(core, session, Ending::Elsewhere);
             Checked::Ended
         }
+        Ok(SessionLookup::Unknown) if session.is_active() => put_back(core, session).await,
         Ok(SessionLookup::Unknown) => {
             end_here(core, session, Ending::Elsewhere);
             Checked::Unknown
@@ -77,6 +78,27 @@ async fn check(core: &Arc<Core>, session: &Arc<Session>) -> Checked {
             tracing::debug!(%session, %error, "the store cannot be asked for a session");
             Checked::Away
         }
+    }
+}
+
+/// The store has lost a session that something runs for here: one that was ended would have a tombstone. Its record is put back, so that
+/// whoever waits for a call is told what became of it, and the session goes on.
+async fn put_back(core: &Arc<Core>, session: &Arc<Session>) -> Checked {
+    let record = SessionRecord::clone(&session.record());
+    match patiently(core.store.create_session(&session.id, record, kept_for(core))).await {
+        Ok(version) => {
+            session.set_version(version);
+            tracing::warn!(%session, "the store had lost a session that is in use; it was put back");
+            Checked::Lives
+        }
+        // Another backend was quicker.
+        Err(CreateError::Exists) => Checked::Lives,
+        Err(error @ CreateError::Full { .. }) => {
+            tracing::warn!(%session, %error, "the store has lost a session that is in use");
+            end_here(core, session, Ending::Elsewhere);
+            Checked::Unknown
+        }
+        Err(CreateError::Unavailable(_)) => Checked::Away,
     }
 }
 
@@ -117,7 +139,11 @@ pub(crate) fn adopt(core: &Arc<Core>, session: &Arc<Session>) {
 /// may use it.
 pub(super) async fn forget(core: &Arc<Core>, session: &Arc<Session>) {
     match patiently(core.store.load_session(&session.id)).await {
-        Ok(SessionLookup::Live(..)) => drop(end_here(core, session, Ending::Forgotten)),
+        Ok(SessionLookup::Live(..)) => match session.idle_deadline(core) {
+            Some(deadline) if deadline <= core.now() => drop(end_here(core, session, Ending::Forgotten)),
+            // It was used while the store was asked: what runs here now must not be ended.
+            deadline => core.sessions.look_again(deadline.unwrap_or_else(|| touch_at(core)), session),
+        },
         Ok(SessionLookup::Ended) => drop(end_here(core, session, Ending::Elsewhere)),
         Ok(SessionLookup::Unknown) => drop(end_here(core, session, Ending::Expired)),
         // Not now.

@@ -239,6 +239,22 @@ async fn a_session_in_use_is_kept_by_the_store_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_poll_that_finds_nothing_left_is_a_use_too() {
+    let mut options = Options::default();
+    options.session_ttl = Duration::from_secs(60);
+    let server = Server::with(options);
+    let mut client = server.client("2025-11-25").await;
+    let mut answer = client.call("count", json!({ "then": 2 })).await;
+    answer.events().await;
+    for _ in 0..2 {
+        tokio::time::sleep(Duration::from_secs(50)).await;
+        assert_eq!(client.get(answer.last_id.as_deref()).await.status, 204);
+    }
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    assert_eq!(client.call("echo", json!({})).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_is_not_older_than_the_answer_that_names_it() {
     let mut options = Options::default();
     options.session_ttl = Duration::from_secs(10);

@@ -2,7 +2,7 @@
 
 use super::{Backend, backends, link::Way, pause};
 use bowline_server::CancelReason;
-use bowline_store::{BackendRegistry as _, BackendState};
+use bowline_store::{BackendRegistry as _, BackendState, SessionStore as _, StreamLog as _};
 use serde_json::{Value, json};
 use std::{sync::atomic::Ordering, time::Duration};
 use tokio::time::{Instant, timeout};
@@ -148,4 +148,32 @@ async fn a_store_that_was_away_for_all_buries_nobody() {
     a.server.script.gate.notify_one();
     let messages = timeout(Duration::from_secs(10), reading).await.unwrap().unwrap();
     assert!(messages.len() == 1 && messages[0]["result"] == "open", "{messages:?}");
+}
+
+/// What a store does that is emptied, or that loses its last second in a failover: there is no tombstone either.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_the_store_lost_is_put_back_while_it_is_in_use() {
+    for revision in ["2025-11-25", "2025-06-18"] {
+        let (store, [a, b]) = backends();
+        let mut client = a.server.client(revision).await;
+        let mut call = client.call("count", json!({ "n": 1, "every": 2, "then": 60 })).await;
+        while call.event().await.unwrap().data.is_none_or(|data| !data.is_object()) {}
+        for (backend, _) in store.backends().await.unwrap() {
+            for stream in store.open_streams(backend, 10).await.unwrap() {
+                store.remove(stream.id).await.unwrap();
+            }
+        }
+        store.delete_session(client.session.as_deref().unwrap(), Duration::ZERO).await.unwrap();
+        // Whoever waits for the call is told what is known, and when that is noticed.
+        let messages = timeout(Duration::from_secs(20), call.messages()).await.expect("no hang");
+        let error = &messages.last().expect("an end")["error"];
+        assert_eq!(error["data"], json!({ "reason": "expired", "outcome": "unknown" }), "{messages:?}");
+        for backend in [&a, &b] {
+            assert_eq!(backend.serves(&client).call("echo", json!({})).await.status, 200, "{revision}");
+            client.id();
+        }
+        assert_eq!(client.delete().await.status, 204);
+        pause(2.0).await;
+        assert_eq!(b.serves(&client).call("echo", json!({})).await.status, 404, "an end is an end");
+    }
 }

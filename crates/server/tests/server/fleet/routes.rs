@@ -265,6 +265,22 @@ async fn a_session_lives_as_long_as_any_backend_is_asked() {
     assert_eq!(store.stats().sessions, 0);
 }
 
+/// A client that only reads, and is away between two connections whenever the backend looks at what is in use.
+#[tokio::test(start_paused = true)]
+async fn reading_keeps_a_session_too() {
+    let store = MemoryStore::default();
+    let short = |options: &mut bowline_server::Options| {
+        options.session_ttl = std::time::Duration::from_secs(60);
+    };
+    let (a, b) = (Backend::options(&store, short), Backend::options(&store, short));
+    let client = a.server.client("2025-11-25").await;
+    for round in 0..12 {
+        pause(20.0).await;
+        let backend = if round % 3 == 2 { &b } else { &a };
+        assert_eq!(backend.serves(&client).get(None).await.status, 200, "round {round}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn polling_elsewhere_is_not_leaving() {
     let store = MemoryStore::default();
