@@ -35,7 +35,7 @@ fn words(mut args: impl Iterator<Item = String>) -> Result<Words, String> {
     let mut words =
         Words { seed: None, seeds: 1_000, first: 0, jobs, trace: false, mutation: Mutation::None };
     while let Some(word) = args.next() {
-        let mut value = || args.next().ok_or(format!("{word} needs a value\n{USAGE}"));
+        let mut value = || args.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"));
         let number =
             |text: String| text.parse::<u64>().map_err(|_| format!("{text:?} is no number\n{USAGE}"));
         match word.as_str() {

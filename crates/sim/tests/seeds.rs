@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 fn sim(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_bowline-sim")).args(args).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_bowline-sim")).args(args).output().expect("cargo has built the program")
 }
 
 fn are_clean(first: u64) {

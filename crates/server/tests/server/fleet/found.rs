@@ -1,6 +1,6 @@
 //! What the simulation found: each test is a fault of its own, at its smallest.
 
-use super::{backends, pause};
+use super::{backends, link::Way, pause};
 use bowline_server::CancelReason;
 use bowline_store::{SessionLookup, SessionStore as _, StreamLog as _};
 use http::StatusCode;
@@ -84,4 +84,47 @@ async fn the_end_of_a_session_is_known_to_all_who_ask_at_once() {
     // While one of them asks the store, the others must not be answered from what was true before.
     let all = tokio::join!(there.post(&ping), there.post(&ping), there.get(None));
     assert_eq!([all.0.status, all.1.status, all.2.status], [StatusCode::NOT_FOUND; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_missed_what_the_store_took_between_two_outages_does_not_spin() {
+    // Wherever the look at the log falls.
+    for tenths in 0..30 {
+        let (_, [a]) = backends();
+        a.link.lose_wakeups();
+        let mut client = a.server.client("2025-11-25").await;
+        // Between two outages it says something, and its result comes in the second one.
+        let says = 8.0 + f64::from(tenths) / 10.0;
+        let mut call = client.call("count", json!({ "n": 1, "every": says, "then": 1 })).await;
+        call.event().await;
+        let link = a.link.clone();
+        tokio::spawn(async move {
+            // The stream is a second old.
+            pause(3.0).await;
+            link.set(Way::Cut);
+            pause(says - 4.05).await;
+            link.set(Way::Open);
+            pause(0.3).await;
+            link.set(Way::Cut);
+            pause(5.0).await;
+            link.set(Way::Open);
+        });
+        let mut messages = Vec::new();
+        for _ in 0..20 {
+            messages
+                .extend(timeout(Duration::from_secs(60), call.messages()).await.expect("it ends, or parts"));
+            if messages.last().is_some_and(|message| message.get("result").is_some()) {
+                break;
+            }
+            pause(2.0).await;
+            call = client.get(call.last_id.as_deref()).await;
+        }
+        let progress: Vec<_> =
+            messages.iter().filter_map(|message| message["params"]["progress"].as_u64()).collect();
+        assert_eq!(
+            (progress, &messages.last().unwrap()["result"]["counted"]),
+            (vec![1], &json!(1)),
+            "{tenths}"
+        );
+    }
 }
