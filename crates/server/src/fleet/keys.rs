@@ -29,7 +29,7 @@ pub(super) async fn follow(core: Weak<Core>) {
     loop {
         let pause = {
             let Some(core) = alive(&core) else { return };
-            match agree(&core).await {
+            match agree(&core, &in_force).await {
                 Ok(keys) if keys != in_force => match Keyring::from_bytes(&keys) {
                     Ok(ring) => {
                         let ids: Vec<u8> = ring.key_ids().collect();
@@ -48,9 +48,12 @@ pub(super) async fn follow(core: Weak<Core>) {
     }
 }
 
-/// The keys in force, after what is due was done.
-async fn agree(core: &Core) -> Result<Vec<Bytes>, bowline_store::Unavailable> {
+/// The keys in force, after what is due was done. A store that forgot them is told again: what clients hold stays valid.
+async fn agree(core: &Core, in_force: &[Bytes]) -> Result<Vec<Bytes>, bowline_store::Unavailable> {
     let keys = patiently(core.store.shared_keys()).await?;
+    if keys.is_empty() && !in_force.is_empty() {
+        return patiently(core.store.swap_keys(keys, in_force.to_vec())).await;
+    }
     match due(&keys, core.wall_seconds(), core.options.rotate_key_every) {
         Some(after) => patiently(core.store.swap_keys(keys, after)).await,
         None => Ok(keys),

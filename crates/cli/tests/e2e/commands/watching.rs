@@ -29,7 +29,8 @@ async fn what_changes_is_printed_as_it_happens() {
 #[tokio::test]
 async fn resources_that_are_subscribed_to() {
     let program = fixture().start().await;
-    let mut child = bowline(&["watch", program.url(), "fixture://counter"]).spawn().unwrap();
+    let mut child =
+        bowline(&["watch", program.url(), "--era", "legacy", "fixture://counter"]).spawn().unwrap();
     program
         .has_received("the subscription", |message| {
             message["method"] == "resources/subscribe" && message["params"]["uri"] == "fixture://counter"
@@ -44,7 +45,8 @@ async fn resources_that_are_subscribed_to() {
 #[tokio::test]
 async fn it_ends_after_so_many() {
     let program = fixture().with("--child shared").start().await;
-    let mut child = bowline(&["watch", program.url(), "--count", "1", "-o", "json"]).spawn().unwrap();
+    let mut child =
+        bowline(&["watch", program.url(), "--era", "legacy", "--count", "1", "-o", "json"]).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
     soon("its start", stderr.next_line()).await.unwrap();
     assert_eq!(line(&["call", program.url(), "swap"]).await.code, Some(0));

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 #[tokio::test]
 async fn the_end_of_stdin_waits_for_answers_and_ends_the_session() {
     let program = fixture().start().await;
-    let mut host = Host::start(&[program.url()]);
+    let mut host = Host::start(&[program.url(), "--era", "legacy"]);
     host.initialize().await;
     host.calls(1, "slow", json!({ "ms": 1500 })).await;
     host.leaves();
@@ -22,7 +22,7 @@ async fn the_end_of_stdin_waits_for_answers_and_ends_the_session() {
 #[tokio::test]
 async fn what_runs_too_long_is_cancelled() {
     let program = fixture().start().await;
-    let mut host = Host::start(&[program.url(), "--drain-timeout", "500ms"]);
+    let mut host = Host::start(&[program.url(), "--era", "legacy", "--drain-timeout", "500ms"]);
     host.initialize().await;
     host.calls(1, "slow", json!({ "ms": 60_000 })).await;
     program.has_received("the call", |message| message["method"] == "tools/call").await;
@@ -52,7 +52,7 @@ async fn a_signal_ends_it_at_once() {
 #[tokio::test]
 async fn a_server_that_hangs_does_not_hold_it() {
     let program = fixture().start().await;
-    let mut host = Host::start(&[program.url()]);
+    let mut host = Host::start(&[program.url(), "--era", "legacy"]);
     host.initialize().await;
     processes::signal(program.pid(), Signal::STOP);
     eventually("all its threads stand still", PATIENCE, || is_stopped(program.pid())).await;
