@@ -63,8 +63,7 @@ impl Modern {
             .header("content-type", "application/json")
             .header("mcp-protocol-version", "2026-07-28")
             .header("mcp-method", method);
-        let names = ["name", "uri", "taskId"];
-        if let Some(name) = names.into_iter().find_map(|key| params[key].as_str()) {
+        if let Some(name) = params["name"].as_str().or_else(|| params["uri"].as_str()) {
             request = request.header("mcp-name", name);
         }
         for (name, value) in &self.headers {
