@@ -19,6 +19,7 @@ mod keys;
 mod mailbox;
 mod memory;
 mod session;
+mod spread;
 mod stream;
 mod wake;
 
@@ -30,6 +31,7 @@ pub use keys::KeyStore;
 pub use mailbox::{Letter, Mailbox};
 pub use memory::{MemoryLimits, MemoryStats, MemoryStore, Swept};
 pub use session::{SessionLookup, SessionRecord, SessionStore, Version};
+pub use spread::{Spread, SpreadHasher};
 pub use stream::{
     Appended, Attachment, Event, EventClass, NewStream, Page, ReadLimit, StreamKind, StreamLog, WriteAt,
 };
