@@ -5,7 +5,7 @@ use crate::{
     body::Body,
     config::Options,
     core::{Config, Core, Drain},
-    fleet,
+    fleet, limiter,
     probes::OnEndpoint,
     service, sessions,
 };
@@ -182,6 +182,7 @@ impl EndpointBuilder {
             probes: self.probes,
         });
         tokio::spawn(housekeeping(Arc::downgrade(&core)));
+        tokio::spawn(limiter::run(Arc::downgrade(&core)));
         Endpoint { core }
     }
 }
