@@ -110,13 +110,11 @@ impl Connection {
     ) -> Result<Body, ReadError> {
         let (log, ids) = match &target.outlet {
             // No id reaches the wire before what it stands for is in the store.
-            Some(outlet) => {
-                match within(STORE_PATIENCE, outlet.opened()).await {
-                    Some(Opened::Stored) => (outlet.log(), true),
-                    Some(Opened::Unstored) => (outlet.log(), false),
-                    Some(Opened::NotYet | Opened::Away) | None => return Err(away()),
-                }
-            }
+            Some(outlet) => match within(STORE_PATIENCE, outlet.opened()).await {
+                Some(Opened::Stored) => (outlet.log(), true),
+                Some(Opened::Unstored) => (outlet.log(), false),
+                Some(Opened::NotYet | Opened::Away) | None => return Err(away()),
+            },
             None => (core.store.clone(), true),
         };
         // Subscribed before anything is read, so that nothing falls in between.

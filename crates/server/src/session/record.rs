@@ -130,8 +130,26 @@ impl Session {
                 }
             }
         }
-        if lost > 0 {
+        if lost == 0 {
+            self.share_record(core);
+        } else {
             tracing::warn!(session = %self, "the session record is changed too often by others; changes of ours were given up");
+        }
+    }
+
+    /// Takes the record as the store has it in its memory, where it does: one for both. It has a map and texts, and there may be many
+    /// sessions.
+    fn share_record(&self, core: &Core) {
+        // Where others change it too, what comes back may be theirs; and nothing of it lies in this process.
+        if core.is_shared() {
+            return;
+        }
+        if let Some(Ok(SessionLookup::Live(version, record))) = core.store.load_session(&self.id).now() {
+            let mut held = self.record.write();
+            // What was changed meanwhile is not in it, but will be when that is stored.
+            if held.0 == version && self.unstored.lock().changes.is_empty() {
+                held.1 = record;
+            }
         }
     }
 
