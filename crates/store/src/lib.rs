@@ -18,6 +18,7 @@ mod future;
 mod keys;
 mod mailbox;
 mod memory;
+mod notes;
 mod session;
 mod spread;
 mod stream;
@@ -30,6 +31,7 @@ pub use future::StoreFuture;
 pub use keys::KeyStore;
 pub use mailbox::{Letter, Mailbox};
 pub use memory::{MemoryLimits, MemoryStats, MemoryStore, Swept};
+pub use notes::Notes;
 pub use session::{SessionLookup, SessionRecord, SessionStore, Version};
 pub use spread::{Spread, SpreadHasher};
 pub use stream::{
