@@ -29,9 +29,9 @@ pub(crate) struct Limiter {
 }
 
 /// A call is watched over while this exists.
-pub(crate) struct Limited(Arc<CallState>);
+pub(crate) struct Watching(Arc<CallState>);
 
-impl Drop for Limited {
+impl Drop for Watching {
     fn drop(&mut self) {
         self.0.core.limiter.forget(&self.0);
     }
@@ -39,7 +39,7 @@ impl Drop for Limited {
 
 impl Limiter {
     /// Watches over a call: it is cancelled when it runs into a limit.
-    pub(crate) fn watch(&self, call: &Arc<CallState>) -> Limited {
+    pub(crate) fn watch(&self, call: &Arc<CallState>) -> Watching {
         let at = look_at(call, call.core.now());
         let first = {
             let mut due = self.due.lock();
@@ -54,7 +54,7 @@ impl Limiter {
         if *call.core.drain.borrow() == Drain::Over {
             call.cancel(CancelReason::Draining);
         }
-        Limited(call.clone())
+        Watching(call.clone())
     }
 
     fn forget(&self, call: &CallState) {

@@ -55,7 +55,7 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
 /// boxed when it is.
 fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) -> impl Future<Output = ()> + Send {
     let in_use = call.session.use_now(&call.core);
-    let limited = call.core.limiter.watch(&call);
+    let watching = call.core.limiter.watch(&call);
     let mut others = call.core.is_shared().then(|| Box::pin(among_others(call.clone())));
     // A block and no async function, which would hold its arguments twice.
     async move {
@@ -70,7 +70,7 @@ fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) -> impl Future<Out
             Pin::new(&mut work).poll(cx).map(Some)
         })
         .await;
-        drop(limited);
+        drop(watching);
         // Before it is answered: who has the answer may use the id again.
         call.session.remove_call(&call);
         let unfinished = outcome.is_none();
