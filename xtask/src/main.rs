@@ -14,6 +14,7 @@ mod field_cases;
 mod project;
 mod purity;
 mod servers;
+mod sim;
 mod soak;
 mod steps;
 mod tools;
@@ -37,6 +38,7 @@ usage:
   cargo xtask bench --times              time the parts
   cargo xtask bench --from FILE          write the page from what an earlier run of `bench` wrote to FILE
   cargo xtask soak [--profile NAME] ARGS many clients, cuts and kills for an hour, and a checker; ARGS: see CONTRIBUTING.md
+  cargo xtask sim [--seeds N] [--first S] a fleet on virtual time, a run for each seed; --seed S --trace shows one
 
 A failed step does not stop the steps that do not need it, so that one run tells everything that is wrong.";
 
@@ -48,6 +50,7 @@ enum Request {
     List,
     Bench(bench::Options),
     Soak { args: Vec<String> },
+    Sim { args: Vec<String> },
     Test { only: Option<String>, fail_fast: bool, extra: Vec<String> },
 }
 
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Request::Soak { args } => Project::find().and_then(|project| soak::run(&project, &args)),
+        Request::Sim { args } => Project::find().and_then(|project| sim::run(&project, &args)),
         Request::Setup => Project::find().and_then(|project| steps::run(&project, Some("tools"), true, &[])),
         Request::Bench(options) => Project::find().and_then(|project| bench::run(&project, &options)),
         Request::Test { only, fail_fast, extra } => {
@@ -97,6 +101,7 @@ fn parse(args: &[String]) -> Result<Request, String> {
             Request::Bench(options)
         }
         Some("soak") => Request::Soak { args: words.by_ref().map(str::to_owned).collect() },
+        Some("sim") => Request::Sim { args: words.by_ref().map(str::to_owned).collect() },
         Some("test") => {
             let (mut only, mut fail_fast, mut list) = (None, false, false);
             while let Some(word) = words.next() {
@@ -139,6 +144,8 @@ mod tests {
         assert_eq!(parse_line("setup"), Ok(Request::Setup));
         let args = vec!["--seed".to_owned(), "7".to_owned()];
         assert_eq!(parse_line("soak --seed 7"), Ok(Request::Soak { args }));
+        let args = vec!["--seed".to_owned(), "7".to_owned()];
+        assert_eq!(parse_line("sim --seed 7"), Ok(Request::Sim { args }));
         assert_eq!(parse_line(""), Ok(Request::Help));
     }
 

@@ -12,6 +12,8 @@ struct Step {
     name: &'static str,
     about: &'static str,
     needs: &'static [&'static str],
+    /// Whether it runs only when it is named: it is no part of what a change has to pass.
+    on_demand: bool,
     /// The arguments after `--` on the command line, for the step's last command.
     run: fn(&Project, &[String]) -> Result<(), String>,
 }
@@ -21,18 +23,21 @@ const STEPS: &[Step] = &[
         name: "tools",
         about: "install what the tests need: cargo-nextest, cargo-deny, the proxies, Redis, Valkey, Chromium, the clients, the conformance suite",
         needs: &[],
+        on_demand: false,
         run: |project, _| tools::install(project),
     },
     Step {
         name: "fmt",
         about: "formatting",
         needs: &[],
+        on_demand: false,
         run: |project, extra| command::run(project.cargo().args(["fmt", "--all", "--check"]).args(extra)),
     },
     Step {
         name: "clippy",
         about: "lints, in every target",
         needs: &[],
+        on_demand: false,
         run: |project, extra| {
             let args = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
             command::run(project.cargo().args(args).args(extra))
@@ -42,6 +47,7 @@ const STEPS: &[Step] = &[
         name: "doc",
         about: "documentation builds without warnings",
         needs: &[],
+        on_demand: false,
         run: |project, extra| {
             let args = ["doc", "--workspace", "--no-deps", "--locked"];
             command::run(project.cargo().env("RUSTDOCFLAGS", "-D warnings").args(args).args(extra))
@@ -51,6 +57,7 @@ const STEPS: &[Step] = &[
         name: "deny",
         about: "dependencies keep to deny.toml: bans, licences, sources",
         needs: &["tools"],
+        on_demand: false,
         run: |project, extra| {
             let args = ["--locked", "check", "bans", "licenses", "sources"];
             command::run(Tool::Deny.command(project).args(args).args(extra))
@@ -60,12 +67,14 @@ const STEPS: &[Step] = &[
         name: "purity",
         about: "bowline-proto reaches no socket, clock or random number",
         needs: &[],
+        on_demand: false,
         run: |project, _| purity::check(project),
     },
     Step {
         name: "fixtures",
         about: "the scripted stdio server behaves as the end-to-end tests expect",
         needs: &["tools"],
+        on_demand: false,
         run: |project, extra| {
             let args = ["-B", "-m", "unittest", "discover", "--start-directory", "tests/fixtures"];
             command::run(project.command(tools::python_of_clients(project)).args(args).args(extra))
@@ -73,8 +82,9 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "rmcp-client",
-        about: "the client on the Rust SDK, a workspace of its own: formatting, lints, build",
+        about: "the client and the server on the Rust SDK, a workspace of its own: formatting, lints, build",
         needs: &[],
+        on_demand: false,
         run: |project, extra| {
             let cargo = |subcommand: &str| {
                 let mut cargo = project.cargo();
@@ -94,6 +104,7 @@ const STEPS: &[Step] = &[
         name: "benches",
         about: "the benchmarks, a workspace of its own: formatting, lints, what decides something in them",
         needs: &[],
+        on_demand: true,
         run: |project, extra| {
             let cargo = |subcommand: &str| {
                 let mut cargo = project.cargo();
@@ -113,6 +124,7 @@ const STEPS: &[Step] = &[
         name: "clients",
         about: "the real clients work against the reference server",
         needs: &["tools", "rmcp-client"],
+        on_demand: false,
         run: |project, extra| {
             let mut command = project.command("node");
             command::run(with_clients(project, &mut command).arg("tests/clients/selftest.mjs").args(extra))
@@ -122,6 +134,7 @@ const STEPS: &[Step] = &[
         name: "build",
         about: "the program under test, as it is released",
         needs: &[],
+        on_demand: false,
         run: |project, extra| {
             let args = ["build", "--release", "--locked", "--package", "bowline-cli"];
             command::run(project.cargo().args(args).args(extra))?;
@@ -133,6 +146,7 @@ const STEPS: &[Step] = &[
         name: "doctest",
         about: "examples in the documentation",
         needs: &[],
+        on_demand: false,
         run: |project, extra| {
             command::run(project.cargo().args(["test", "--doc", "--workspace", "--locked"]).args(extra))
         },
@@ -141,12 +155,14 @@ const STEPS: &[Step] = &[
         name: "fuzz",
         about: "what must hold for any input; `-- TARGET SECONDS` runs cargo-fuzz",
         needs: &[],
+        on_demand: false,
         run: fuzz,
     },
     Step {
         name: "nextest",
         about: "unit, property and end-to-end tests",
         needs: &["tools", "rmcp-client", "build"],
+        on_demand: false,
         run: |project, extra| {
             let mut command = Tool::Nextest.command(project);
             let scope: &[&str] = if extra.is_empty() { &["--workspace"] } else { &[] };
@@ -159,15 +175,18 @@ const STEPS: &[Step] = &[
         name: "conformance",
         about: "the official suite, both halves, in every revision of either era: no failure and no warning",
         needs: &["tools"],
+        on_demand: false,
         run: |project, extra| {
-            for half in ["server", "client"] {
+            // The client logs in too, where a scenario asks for it.
+            for (half, flags) in [("server", &[][..]), ("client", &["--auth"])] {
                 let package = format!("bowline-conformance-{half}");
                 command::run(project.cargo().args(["build", "--locked", "--package", &package]))?;
                 let mut command = project.command(tools::node_of_conformance(project));
                 command
                     .arg(format!("conformance/{half}.mjs"))
                     .arg(project.target.join("debug").join(package))
-                    .arg(project.target.join("conformance").join(half));
+                    .arg(project.target.join("conformance").join(half))
+                    .args(flags);
                 command::run(command.args(extra))?;
             }
             Ok(())
@@ -188,7 +207,7 @@ fn fuzz(project: &Project, extra: &[String]) -> Result<(), String> {
         .map_err(|error| format!("cannot make {corpus}: {error}"))?;
     let seconds = seconds.first().map_or("60", String::as_str);
     let mut command = Tool::Fuzz.command(project);
-    // No sanitizer: there is no unsafe code here to find faults in, and without one a stable compiler will do.
+    // No sanitizer: there is no unsafe code in what is fuzzed to find faults in, and without one a stable compiler will do.
     command.args(["run", "--sanitizer=none", target, &corpus, &format!("fuzz/seeds/{target}"), "--"]);
     let dictionary = match target.as_str() {
         "envelope" | "projection" => Some("json"),
@@ -218,8 +237,8 @@ pub(crate) fn with_clients<'a>(project: &Project, command: &'a mut Command) -> &
 /// Prints the names of the steps.
 #[expect(clippy::print_stdout, reason = "the list is this command's output")]
 pub(crate) fn list() {
-    for Step { name, about, .. } in STEPS {
-        println!("{name:11} {about}");
+    for Step { name, about, on_demand, .. } in STEPS {
+        println!("{name:11} {about}{}", if *on_demand { " (only when named)" } else { "" });
     }
 }
 
@@ -282,7 +301,7 @@ pub(crate) fn run(
 
 /// The steps to run, in order.
 fn choose(only: Option<&str>) -> Result<Vec<&'static Step>, String> {
-    let Some(only) = only else { return Ok(STEPS.iter().collect()) };
+    let Some(only) = only else { return Ok(STEPS.iter().filter(|step| !step.on_demand).collect()) };
     let step = STEPS.iter().find(|step| step.name == only).ok_or_else(|| {
         let names: Vec<_> = STEPS.iter().map(|step| step.name).collect();
         format!("there is no step {only:?}; the steps are {}", names.join(", "))

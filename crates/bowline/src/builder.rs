@@ -130,7 +130,7 @@ impl<S: Send + Sync + 'static> ServerBuilder<S> {
     /// Takes a tool away; for [`crate::Handle::change`].
     pub fn remove_tool(mut self, name: &str) -> Self {
         let before = self.parts.tools.len();
-        self.parts.tools.retain(|entry| entry.name != name);
+        self.parts.tools.retain(|tool| tool.entry.name != name);
         self.removed("tool", name, before != self.parts.tools.len());
         self
     }
@@ -306,7 +306,7 @@ impl<S: Send + Sync + 'static> ServerBuilder<S> {
             return Err(mistake);
         }
         let parts = self.parts;
-        unique("tool", parts.tools.iter().map(|entry| &*entry.name))?;
+        unique("tool", parts.tools.iter().map(|tool| &*tool.entry.name))?;
         unique("resource", parts.resources.iter().map(|entry| &*entry.name))?;
         unique("resource template", parts.templates.iter().map(|template| &*template.entry.name))?;
         unique("prompt", parts.prompts.iter().map(|prompt| &*prompt.entry.name))?;

@@ -122,12 +122,17 @@ impl<S> Call<S> {
     }
 
     fn say_progress(&self, done: f64, total: Option<f64>, message: Option<&str>) -> bool {
-        let Some(token) = self.raw.progress_token() else { return false };
+        // A task says in words how far it is, whether or not its client wanted to know of progress.
+        let token = match self.raw.progress_token() {
+            Some(token) => token.as_str(),
+            None if self.raw.is_task() => "null",
+            None => return false,
+        };
         if !done.is_finite() || total.is_some_and(|total| !total.is_finite()) {
             return false;
         }
         // Rust writes finite numbers as JSON has them, whole ones without a fraction.
-        let mut params = format!(r#"{{"progressToken":{},"progress":{done}"#, token.as_str());
+        let mut params = format!(r#"{{"progressToken":{token},"progress":{done}"#);
         // Writing into a string cannot fail.
         if let Some(total) = total {
             let _ = write!(params, r#","total":{total}"#);
@@ -252,13 +257,22 @@ impl<S> Call<S> {
                 let error = AskError::new(key, AskErrorKind::Unsupported(path));
                 return Err(error.told_as(missing_capability(&missing)));
             }
-            let params = Some(wire.params.clone());
-            let question = InputRequest { key: key.into(), method: wire.method.into(), params };
-            round.ask(question).map_err(|error| AskError::new(key, AskErrorKind::Failed(error)))?;
-            // The round ends here, and with it this run of the handler. What runs beside it learns of that.
-            round.ended().await;
-            let error = ErrorObject::internal("cancelled", "the round ended with this question");
-            return Err(AskError::new(key, AskErrorKind::Failed(error)));
+            if !self.raw.is_task() {
+                let params = Some(wire.params.clone());
+                let question = InputRequest { key: key.into(), method: wire.method.into(), params };
+                round.ask(question).map_err(|error| AskError::new(key, AskErrorKind::Failed(error)))?;
+                // The round ends here, and with it this run of the handler, unless the call becomes a task in this moment. What runs beside
+                // it learns of that.
+                let is_task = tokio::select! {
+                    () = round.ended() => false,
+                    true = self.raw.becomes_task() => true,
+                };
+                if !is_task {
+                    let error = ErrorObject::internal("cancelled", "the round ended with this question");
+                    return Err(AskError::new(key, AskErrorKind::Failed(error)));
+                }
+            }
+            return self.asked(key, wire).await;
         }
         // Without a session the layer below says so itself; there are no capabilities to look at.
         if !peer.session_id().is_empty() {
@@ -267,6 +281,11 @@ impl<S> Call<S> {
                 return Err(AskError::new(key, AskErrorKind::Unsupported(missing)));
             }
         }
+        self.asked(key, wire).await
+    }
+
+    /// Asks, and waits for the answer as it is.
+    async fn asked(&self, key: &str, wire: &WireQuestion) -> Result<Raw, AskError> {
         let reply = self.raw.ask(wire.method, Some(wire.params.clone())).await;
         reply.into_result().map_err(|error| AskError::new(key, AskErrorKind::Failed(error)))
     }
@@ -337,10 +356,25 @@ impl<S> Call<S> {
         self.raw.cancel_reason()
     }
 
-    /// Lets go of the connection while the call runs on; the client comes back for the result (SEP-1699, from `2025-11-25` on; other
-    /// clients keep their connection). For work that takes long and has nothing to say.
+    /// Lets go of the connection while the call runs on; the client comes back for the result (SEP-1699, in `2025-11-25`; one of
+    /// `2026-07-28` is given a [task](Self::become_task), where it can have one; other clients keep their connection). For work that takes long and has nothing to say.
     pub fn close_connection(&self) {
         self.raw.close_connection();
+    }
+
+    /// Makes a task of this call now, where the client is one of the revision `2026-07-28` that can have tasks and the tool allows it
+    /// ([`crate::Tool::tasks`]): the client gets a handle and lets go of its connection. Returns whether the call is a task.
+    ///
+    /// What is asked before this ends the round, and the handler runs again; what is asked after it is asked by the task, and
+    /// the handler waits for the answer.
+    pub async fn become_task(&self) -> bool {
+        self.raw.become_task().await
+    }
+
+    /// Whether this call is a task.
+    #[must_use]
+    pub fn is_task(&self) -> bool {
+        self.raw.is_task()
     }
 }
 

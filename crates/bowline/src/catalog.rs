@@ -6,7 +6,10 @@ use crate::{
     template::Template,
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
-use bowline_proto::jsonrpc::{Raw, Reply};
+use bowline_proto::{
+    jsonrpc::{Raw, Reply},
+    modern::tasks::TaskSupport,
+};
 use bowline_server::BoxFuture;
 use std::{
     borrow::Cow,
@@ -35,6 +38,11 @@ pub(crate) struct Entry<R> {
     pub(crate) run: R,
 }
 
+pub(crate) struct ToolEntry<S> {
+    pub(crate) entry: Entry<Run<S>>,
+    pub(crate) tasks: TaskSupport,
+}
+
 pub(crate) struct TemplateEntry<S> {
     pub(crate) template: Template,
     pub(crate) entry: Entry<RunTemplate<S>>,
@@ -50,7 +58,7 @@ pub(crate) type CompletionKey = (Reference, String);
 
 /// Everything that a server has, in the order in which it was given.
 pub(crate) struct Parts<S> {
-    pub(crate) tools: Vec<Arc<Entry<Run<S>>>>,
+    pub(crate) tools: Vec<Arc<ToolEntry<S>>>,
     pub(crate) resources: Vec<Arc<Entry<Run<S>>>>,
     pub(crate) templates: Vec<Arc<TemplateEntry<S>>>,
     pub(crate) prompts: Vec<Arc<PromptEntry<S>>>,
@@ -110,11 +118,11 @@ impl<S> Catalog<S> {
         };
         let pages = |list, items: &mut dyn Iterator<Item = &Raw>| Pages::new(list, items, page_size);
         Self {
-            tools: index(&mut parts.tools.iter().map(|entry| &*entry.name)),
+            tools: index(&mut parts.tools.iter().map(|tool| &*tool.entry.name)),
             resources: index(&mut parts.resources.iter().map(|entry| &*entry.name)),
             prompts: index(&mut parts.prompts.iter().map(|prompt| &*prompt.entry.name)),
             hello: OnceLock::new(),
-            tool_pages: pages("tools", &mut parts.tools.iter().map(|entry| &entry.listed)),
+            tool_pages: pages("tools", &mut parts.tools.iter().map(|tool| &tool.entry.listed)),
             resource_pages: pages("resources", &mut parts.resources.iter().map(|entry| &entry.listed)),
             template_pages: pages(
                 "resourceTemplates",
@@ -125,7 +133,7 @@ impl<S> Catalog<S> {
         }
     }
 
-    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<Entry<Run<S>>>> {
+    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<ToolEntry<S>>> {
         self.parts.tools.get(*self.tools.get(name)?)
     }
 

@@ -9,7 +9,10 @@ use crate::{
     reply,
     server::Inner,
 };
-use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply, code};
+use bowline_proto::{
+    jsonrpc::{ErrorObject, Notification, Raw, Reply, code},
+    modern::tasks::TaskSupport,
+};
 use bowline_server::{BoxFuture, Hello, NoSession, Peer, RawHandler, rerun};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -74,6 +77,16 @@ impl<S: Send + Sync + 'static> RawHandler for Dispatch<S> {
         self.0.server_info.clone()
     }
 
+    fn serves_tasks(&self) -> bool {
+        self.0.catalog.read().parts.tools.iter().any(|tool| tool.tasks != TaskSupport::Never)
+    }
+
+    fn task_support(&self, call: &bowline_server::Call) -> TaskSupport {
+        let name = call.params().and_then(|params| params.member("name")?.string());
+        let catalog = self.0.catalog.read().clone();
+        name.and_then(|name| catalog.tool(&name).map(|tool| tool.tasks)).unwrap_or_default()
+    }
+
     fn listening(&self, peer: &Peer) {
         self.note(peer);
     }
@@ -109,7 +122,7 @@ impl<S: Send + Sync + 'static> Dispatch<S> {
             "tools/call" => {
                 let Named { name, arguments } = read(params)?;
                 let tool = catalog.tool(&name).ok_or_else(|| unknown("tool", &name))?;
-                Ok((tool.run)(ctx(), arguments.map_or("{}", RawValue::get)))
+                Ok((tool.entry.run)(ctx(), arguments.map_or("{}", RawValue::get)))
             }
             "tools/list" => Err(page(&catalog.tool_pages, params)),
             "resources/read" => {

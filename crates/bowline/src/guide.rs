@@ -12,6 +12,9 @@ pub mod asking {}
 #[doc = include_str!("guide/long_calls.md")]
 pub mod long_calls {}
 
+#[doc = include_str!("guide/tasks.md")]
+pub mod tasks {}
+
 #[doc = include_str!("guide/serving.md")]
 pub mod serving {}
 

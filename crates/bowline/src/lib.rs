@@ -57,6 +57,7 @@ pub use bowline_proto::{
     jsonrpc::{ErrorObject, Notification, Raw, RequestId, code},
     modern::{
         cache::{CacheHint, CachePolicy, CacheScope},
+        tasks::TaskSupport,
         trace::TraceContext,
     },
     revision::Revision,

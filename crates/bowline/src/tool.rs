@@ -6,7 +6,7 @@ use crate::{
     icon::Icon,
     schema::Schema,
 };
-use bowline_proto::jsonrpc::Raw;
+use bowline_proto::{jsonrpc::Raw, modern::tasks::TaskSupport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,6 +23,7 @@ pub struct Tool {
     pub(crate) meta: Option<Meta>,
     pub(crate) input: Option<Schema>,
     pub(crate) output: Option<Schema>,
+    pub(crate) tasks: TaskSupport,
 }
 
 /// The annotations of a tool: hints to a client, which trusts them as far as it trusts the server.
@@ -51,6 +52,7 @@ impl Tool {
             meta: None,
             input: None,
             output: None,
+            tasks: TaskSupport::Optional,
         }
     }
 
@@ -87,6 +89,14 @@ impl Tool {
     /// Hint: whether it reaches things outside, such as the web. Clients assume `true`.
     pub const fn open_world(mut self, open_world: bool) -> Self {
         self.hints.open_world_hint = Some(open_world);
+        self
+    }
+
+    /// Whether its calls may become tasks, for clients of the revision `2026-07-28` that can have them
+    /// ([guide](crate::guide::tasks)). Default: [`TaskSupport::Optional`], those that take longer than
+    /// [`Options::json_hold`](crate::Options::json_hold).
+    pub const fn tasks(mut self, support: TaskSupport) -> Self {
+        self.tasks = support;
         self
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     call::Call,
-    catalog::{Entry, Run},
+    catalog::{Entry, ToolEntry},
     mistake::BuildError,
     reply,
     schema::{Check, Schema},
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use std::{future::ready, sync::Arc};
 
 /// A tool's entry: its schemas made and compiled, its handler boxed.
-pub(crate) fn tool_entry<S, In, F, Fut>(tool: Tool, handler: F) -> Result<Entry<Run<S>>, BuildError>
+pub(crate) fn tool_entry<S, In, F, Fut>(tool: Tool, handler: F) -> Result<ToolEntry<S>, BuildError>
 where
     S: Send + Sync + 'static,
     In: DeserializeOwned + JsonSchema + Send + 'static,
@@ -77,5 +77,5 @@ where
             work.map(move |result| reply::tool(result.into_tool_result(), check_output.as_deref(), &called)),
         )
     };
-    Ok(Entry { name, listed, run: Box::new(run) })
+    Ok(ToolEntry { tasks: tool.tasks, entry: Entry { name, listed, run: Box::new(run) } })
 }

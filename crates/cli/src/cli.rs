@@ -1,6 +1,15 @@
 //! The command line: which command, with which options.
 
-use crate::{USAGE, bench::BenchOptions, complain, demo::DemoOptions, serve::options::ServeOptions};
+use crate::{
+    USAGE,
+    bench::BenchOptions,
+    commands::{CallCommand, CompleteCommand, Job, ListCommand, PromptCommand, ReadCommand, WatchCommand},
+    complain,
+    connect::ConnectOptions,
+    demo::DemoOptions,
+    manual::{CompletionsCommand, ManCommand},
+    serve::options::ServeOptions,
+};
 use clap::{
     ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
@@ -23,9 +32,18 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(Box<ServeOptions>),
+    Connect(Box<ConnectOptions>),
+    List(Box<ListCommand>),
+    Call(Box<CallCommand>),
+    Read(Box<ReadCommand>),
+    Prompt(Box<PromptCommand>),
+    Complete(Box<CompleteCommand>),
+    Watch(Box<WatchCommand>),
     Bench(BenchOptions),
     Demo(DemoOptions),
-    Serve(Box<ServeOptions>),
+    Completions(CompletionsCommand),
+    Man(ManCommand),
 }
 
 /// What is to be done.
@@ -37,6 +55,14 @@ pub(crate) enum Parsed {
     Demo(DemoOptions),
     /// `bowline serve`, with what says which options were typed.
     Serve(Box<ServeOptions>, ArgMatches),
+    /// `bowline connect`.
+    Connect(Box<ConnectOptions>),
+    /// `bowline list`, `call` and the others that do one thing with a server.
+    Job(Box<Job>),
+    /// `bowline completions`.
+    Completions(CompletionsCommand),
+    /// `bowline man`.
+    Man(ManCommand),
 }
 
 /// Why nothing is done.
@@ -126,8 +152,17 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Parsed, 
     {
         args.insert(1, "serve".into());
     }
+    // A link named mcp-remote, and an address alone, mean what they do there.
+    let name = args.first().map(std::path::Path::new).and_then(std::path::Path::file_stem);
+    let is_address = |word: &OsString| {
+        word.to_str().is_some_and(|word| word.starts_with("http://") || word.starts_with("https://"))
+    };
+    if name.is_some_and(|name| name == "mcp-remote") || args.get(1).is_some_and(is_address) {
+        args.insert(1, "connect".into());
+    }
     let mut matches = command().try_get_matches_from(args).map_err(refused)?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| refused(error.format(&mut command())))?;
+    let job = |job| Ok(Parsed::Job(Box::new(job)));
     match cli.command {
         Command::Bench(options) => Ok(Parsed::Bench(options)),
         Command::Demo(options) => Ok(Parsed::Demo(options)),
@@ -135,6 +170,15 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Parsed, 
             let (_, matches) = matches.remove_subcommand().expect("a command was read from it");
             Ok(Parsed::Serve(options, matches))
         }
+        Command::Connect(options) => Ok(Parsed::Connect(options)),
+        Command::List(command) => job(Job::List(*command)),
+        Command::Call(command) => job(Job::Call(*command)),
+        Command::Read(command) => job(Job::Read(*command)),
+        Command::Prompt(command) => job(Job::Prompt(*command)),
+        Command::Complete(command) => job(Job::Complete(*command)),
+        Command::Watch(command) => job(Job::Watch(*command)),
+        Command::Completions(command) => Ok(Parsed::Completions(command)),
+        Command::Man(command) => Ok(Parsed::Man(command)),
     }
 }
 
@@ -152,7 +196,7 @@ fn refused(error: clap::Error) -> Refused {
 
 /// The command line as `clap` knows it. Variables that are empty count as absent, as compose files set them, and help does
 /// not show what they hold.
-fn command() -> clap::Command {
+pub(crate) fn command() -> clap::Command {
     let mut command = Cli::command();
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     for name in names {
@@ -176,7 +220,7 @@ pub(crate) fn serve_for_tests<'a>(
 ) -> Result<(ServeOptions, ArgMatches), Refused> {
     match parse(args.into_iter().map(OsString::from))? {
         Parsed::Serve(options, matches) => Ok((*options, matches)),
-        other @ (Parsed::Bench(_) | Parsed::Demo(_)) => panic!("not a serve command: {other:?}"),
+        other => panic!("not a serve command: {other:?}"),
     }
 }
 
@@ -215,6 +259,59 @@ mod tests {
         }
         for arg in command.find_subcommand("serve").unwrap().get_arguments() {
             assert!(arg.get_help().is_some(), "{}", arg.get_id());
+        }
+    }
+
+    #[test]
+    fn every_option_is_in_its_document() {
+        let command = command();
+        for (page, text, names) in [
+            ("options.md", include_str!("../../../docs/options.md"), &["serve"][..]),
+            ("connect.md", include_str!("../../../docs/connect.md"), &["connect"]),
+            (
+                "command-line.md",
+                include_str!("../../../docs/command-line.md"),
+                &["list", "call", "read", "prompt", "complete", "watch"],
+            ),
+        ] {
+            for name in names {
+                let sub = command.find_subcommand(name).unwrap();
+                for arg in sub.get_arguments().filter(|arg| !arg.is_hide_set()) {
+                    let Some(long) = arg.get_long().filter(|long| *long != "help") else { continue };
+                    let named = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+                    let wanted = format!("--{long}");
+                    // Those of streams are in a page of their own, named together.
+                    assert!(
+                        named.into_iter().any(|word| word == wanted),
+                        "{name} {wanted} is not in docs/{page}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_explains_each_of_its_options() {
+        for sub in command().get_subcommands() {
+            assert!(sub.get_about().is_some(), "{}", sub.get_name());
+            for arg in sub.get_arguments().filter(|arg| !arg.is_hide_set()) {
+                assert!(arg.get_help().is_some(), "{} {}", sub.get_name(), arg.get_id());
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_alone_and_a_link_named_mcp_remote() {
+        for line in [
+            &["bowline", "https://a.example/mcp", "3334", "--debug"][..],
+            &["/usr/bin/mcp-remote", "https://a.example/mcp", "3334", "--debug"],
+            &["mcp-remote", "--debug", "https://a.example/mcp", "3334"],
+        ] {
+            let Ok(Parsed::Connect(options)) = parse(line.iter().map(OsString::from)) else {
+                panic!("{line:?}")
+            };
+            assert_eq!((options.url.as_str(), options.callback_port), ("https://a.example/mcp", Some(3334)));
+            assert!(options.debug);
         }
     }
 

@@ -47,7 +47,9 @@ pub(crate) fn parse_level(text: &str) -> Result<String, LevelError> {
 pub(crate) fn filter(level: &str, verbose: u8) -> String {
     match verbose {
         0 => level.to_owned(),
-        1 => format!("{level},bowline=debug,bowline_cli=debug,bowline_server=debug,bowline_gateway=debug"),
+        1 => format!(
+            "{level},bowline=debug,bowline_cli=debug,bowline_server=debug,bowline_gateway=debug,bowline_client=debug,bowline_oauth=debug"
+        ),
         _ => "trace".to_owned(),
     }
 }

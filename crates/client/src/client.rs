@@ -87,7 +87,7 @@ impl Client {
         let peer = loop {
             match http.first_handshake(&core).await {
                 Ok(peer) => break peer,
-                Err((error, true)) => {
+                Err((error, true)) if core.options.sse_fallback => {
                     // 400, 404 or 405 to `initialize` too: only the first HTTP transport is left.
                     let sse = SseConnector::new(uri.clone(), &core.options)?;
                     let old =
@@ -95,7 +95,7 @@ impl Client {
                     // What the newer transport said is more telling.
                     return old.map_err(|_| failed(&core, error));
                 }
-                Err((error @ CallError::Transport { .. }, false)) => {
+                Err((error @ CallError::Transport { .. }, _)) => {
                     let wait = core.options.reconnect.backoff(failures, crate::core::random());
                     failures += 1;
                     if Instant::now() + wait > began + core.options.connect_outage {
@@ -103,7 +103,7 @@ impl Client {
                     }
                     tokio::time::sleep(wait).await;
                 }
-                Err((error, false)) => return Err(failed(&core, error)),
+                Err((error, _)) => return Err(failed(&core, error)),
             }
         };
         let peer = core.install(peer);

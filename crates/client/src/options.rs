@@ -39,6 +39,8 @@ pub struct ClientOptions {
     pub revision: String,
     /// Which era to start with.
     pub era: Era,
+    /// Whether HTTP+SSE (2024-11-05) is tried where `initialize` is answered with 400, 404 or 405. Default: true.
+    pub sse_fallback: bool,
     /// What answers the server. Default: nothing does, and no capability is declared.
     pub handler: Arc<dyn Handler>,
     /// What puts credentials on requests. Default: nothing.
@@ -106,6 +108,7 @@ impl ClientOptions {
             capabilities: None,
             revision: bowline_proto::revision::Revision::NEWEST_LEGACY.as_str().into(),
             era: Era::default(),
+            sse_fallback: true,
             handler: Arc::new(Handlers::default()),
             authorizer: None,
             headers: HeaderMap::new(),

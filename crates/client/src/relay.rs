@@ -1,7 +1,8 @@
 //! A bridge: a host that speaks a revision with a handshake on one side, a [`Client`] on the other.
 
 use crate::{
-    CallError, CallOptions, Canceller, Client, ClientOptions, Handler, List, Peer, Target, call::text,
+    CallError, CallOptions, Canceller, Client, ClientOptions, ConnectError, Handler, List, Peer, Target,
+    call::text,
 };
 use bowline_proto::{
     jsonrpc::{ErrorObject, Message, Notification, Raw, Reply, Request, RequestId, Response, code},
@@ -14,7 +15,7 @@ use std::{
     fmt,
     sync::{
         Arc, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -39,8 +40,13 @@ enum State {
     New,
     Connecting,
     Ready(Client),
+    /// The last attempt failed, and nothing is tried any more, or nothing that helps soon.
     Failed(ErrorObject),
+    Closed,
 }
+
+/// Calls that are under way get this long to take themselves back before the session is ended.
+const TAKING_BACK: Duration = Duration::from_millis(500);
 
 struct Inner {
     target: Target,
@@ -53,6 +59,12 @@ struct Inner {
     /// Requests of the server that the host is to answer, by the ids that the host sees.
     questions: Mutex<HashMap<RequestId, oneshot::Sender<Reply>>>,
     ids: AtomicU64,
+    /// How long the host waits for the server at the beginning, where somebody stands in for it afterwards.
+    patience: Option<Duration>,
+    /// Whether the host was introduced to a stand-in.
+    stood_in: AtomicBool,
+    /// What the last attempt to connect met.
+    trouble: Mutex<Option<ErrorObject>>,
 }
 
 impl Relay {
@@ -61,6 +73,31 @@ impl Relay {
     /// The handler, capabilities, name and revision in `options` are replaced by the host's.
     #[must_use]
     pub fn new(target: Target, options: ClientOptions, host: mpsc::Sender<Message>) -> Self {
+        Self::build(target, options, host, None)
+    }
+
+    /// The same for a host that gives a server up which does not answer `initialize`: when `patience` is over and the server is not
+    /// there, the host is introduced to a stand-in that has every list. Connecting goes on, for ever; requests wait for it for
+    /// [`outage`](ClientOptions::outage), and then get an error that says that they did not run. When the server is there, the
+    /// host hears that every list changed.
+    ///
+    /// A server that refuses (an error for `initialize`, no authorization) is not away: the host gets its answer.
+    #[must_use]
+    pub fn patient(
+        target: Target,
+        options: ClientOptions,
+        host: mpsc::Sender<Message>,
+        patience: Duration,
+    ) -> Self {
+        Self::build(target, options, host, Some(patience))
+    }
+
+    fn build(
+        target: Target,
+        options: ClientOptions,
+        host: mpsc::Sender<Message>,
+        patience: Option<Duration>,
+    ) -> Self {
         Self {
             inner: Arc::new(Inner {
                 target,
@@ -71,6 +108,9 @@ impl Relay {
                 running: watch::Sender::new(0),
                 questions: Mutex::default(),
                 ids: AtomicU64::new(1),
+                patience,
+                stood_in: AtomicBool::new(false),
+                trouble: Mutex::default(),
             }),
         }
     }
@@ -106,13 +146,25 @@ impl Relay {
         tokio::time::timeout(within, running.wait_for(|count| *count == 0)).await.is_ok()
     }
 
+    /// Requests of the host that have no answer yet.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        *self.inner.running.borrow()
+    }
+
     /// Ends the connection; calls that are under way are cancelled.
     pub async fn close(&self) {
+        let client = self.client();
         let calls: Vec<_> = self.inner.calls.lock().drain().collect();
+        let any = !calls.is_empty();
         for (_, call) in calls {
             call.cancel("the host is gone");
         }
-        let client = self.client();
+        if any {
+            // A server that knows no end of sessions hears at least of the end of each call.
+            self.drain(TAKING_BACK).await;
+        }
+        self.inner.state.send_replace(State::Closed);
         if let Some(client) = client {
             client.close().await;
         }
@@ -152,8 +204,14 @@ impl Inner {
                     return self.answer(request.id, Err(error)).await;
                 }
                 tokio::spawn(async move {
-                    let answer = inner.connect(request.params.unwrap_or_else(Raw::empty_object)).await;
-                    inner.answer(request.id, answer).await;
+                    let params = request.params.unwrap_or_else(Raw::empty_object);
+                    match inner.patience {
+                        Some(patience) => inner.introduce(request.id, params, patience).await,
+                        None => {
+                            let answer = inner.connect(params).await;
+                            inner.answer(request.id, answer).await;
+                        }
+                    }
                     drop(running);
                 });
             }
@@ -183,7 +241,7 @@ impl Inner {
     }
 
     async fn call(&self, method: &str, params: Option<Raw>, options: CallOptions) -> Result<Raw, CallError> {
-        let client = self.ready().await.map_err(CallError::Protocol)?;
+        let client = self.ready_within(self.options.outage, &options).await?;
         let member = |name: &str| {
             params.as_ref().and_then(|params| params.member(name)).and_then(|value| value.string())
         };
@@ -198,7 +256,15 @@ impl Inner {
             ("resources/unsubscribe", _, Some(uri)) => {
                 client.unsubscribe(&uri).await.map(|()| Raw::empty_object())
             }
-            _ => client.request_with(method, params, options).await,
+            _ => match client.request_with(method, params, options).await {
+                // The stand-in has every list; a server that has no such list has an empty one.
+                Err(CallError::Protocol(error))
+                    if error.code == code::METHOD_NOT_FOUND && self.stood_in.load(Ordering::Relaxed) =>
+                {
+                    empty_list(method).ok_or(CallError::Protocol(error))
+                }
+                answer => answer,
+            },
         }
     }
 
@@ -231,6 +297,9 @@ impl Inner {
     }
 
     fn begin_connecting(&self) -> bool {
+        if self.stood_in.load(Ordering::Relaxed) {
+            return false;
+        }
         self.state.send_if_modified(|state| {
             let idle = matches!(state, State::New | State::Failed(_));
             if idle {
@@ -241,6 +310,17 @@ impl Inner {
     }
 
     async fn connect(self: &Arc<Self>, params: Raw) -> Result<Raw, ErrorObject> {
+        match self.try_connecting(&params).await {
+            Ok(result) => Ok(result),
+            Err(error) => {
+                let error = refusal(&error);
+                self.state.send_replace(State::Failed(error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    async fn try_connecting(self: &Arc<Self>, params: &Raw) -> Result<Raw, ConnectError> {
         let revision =
             params.member("protocolVersion").and_then(|revision| revision.string()).unwrap_or_default();
         let mut options = self.options.clone();
@@ -248,18 +328,43 @@ impl Inner {
         options.client_info = params.member("clientInfo").or(options.client_info);
         options.revision = Revision::negotiate(&revision).as_str().into();
         options.handler = Arc::new(ToHost(Arc::downgrade(self)));
-        match Client::connect(self.target.clone(), options).await {
-            Ok(client) => {
-                let result = host_result(&client.peer(), &revision);
-                self.state.send_replace(State::Ready(client));
-                Ok(result)
+        let client = Client::connect(self.target.clone(), options).await?;
+        let result = host_result(&client.peer(), &revision);
+        let closed = !self.state.send_if_modified(|state| {
+            let closed = matches!(state, State::Closed);
+            if !closed {
+                *state = State::Ready(client.clone());
             }
-            Err(error) => {
-                let error = ErrorObject::internal("upstream_unreachable", error.to_string());
-                self.state.send_replace(State::Failed(error.clone()));
-                Err(error)
-            }
+            !closed
+        });
+        if closed {
+            client.close().await;
         }
+        Ok(result)
+    }
+
+    /// Answers `initialize` with what the server says, or after a while in its place.
+    async fn introduce(self: &Arc<Self>, id: RequestId, params: Raw, patience: Duration) {
+        let revision =
+            params.member("protocolVersion").and_then(|revision| revision.string()).unwrap_or_default();
+        let (introduced, mut first) = oneshot::channel();
+        tokio::spawn(keep_connecting(Arc::downgrade(self), params, introduced));
+        let closed = || Err(ErrorObject::internal("closed", "the bridge is closed"));
+        let mut answer = match tokio::time::timeout(patience, &mut first).await {
+            Ok(heard) => Some(heard.unwrap_or_else(|_| closed())),
+            Err(_) => None,
+        };
+        if answer.is_none() {
+            // From here on nobody hears the answer; one that was sent just before counts.
+            first.close();
+            answer = first.try_recv().ok();
+        }
+        let answer = answer.unwrap_or_else(|| {
+            tracing::warn!(target = %self.target, after = ?patience, "the server is not there yet: standing in for it");
+            self.stood_in.store(true, Ordering::Relaxed);
+            Ok(stand_in(&revision))
+        });
+        self.answer(id, answer).await;
     }
 
     /// The client, when the host's `initialize` has come to an end.
@@ -268,7 +373,42 @@ impl Inner {
         match state.wait_for(|state| !matches!(state, State::Connecting)).await.as_deref() {
             Ok(State::Ready(client)) => Ok(client.clone()),
             Ok(State::Failed(error)) => Err(error.clone()),
+            Ok(State::Closed) => Err(ErrorObject::internal("closed", "the bridge is closed")),
             _ => Err(ErrorObject::new(code::INVALID_REQUEST, "`initialize` comes first")),
+        }
+    }
+
+    /// The same for a request, which waits no longer than `within` for a server that is not there.
+    async fn ready_within(&self, within: Duration, options: &CallOptions) -> Result<Client, CallError> {
+        if let State::Ready(client) = &*self.state.borrow() {
+            return Ok(client.clone());
+        }
+        let mut cancel = options.cancel.clone();
+        let cancelled = async {
+            if let Some(cancel) = &mut cancel
+                && cancel.wait_for(Option::is_some).await.is_ok()
+            {
+                return;
+            }
+            // A handle that is gone cancels nothing.
+            std::future::pending::<()>().await;
+        };
+        // Without a stand-in the end of `initialize` is the limit.
+        let late = async {
+            match self.patience {
+                Some(_) => tokio::time::sleep(within).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            ready = self.ready() => ready.map_err(CallError::Protocol),
+            () = cancelled => Err(CallError::Cancelled),
+            () = late => {
+                let trouble = self.trouble.lock().as_ref().map(|trouble| trouble.message.clone());
+                let trouble = trouble.unwrap_or_else(|| format!("no answer of {}", self.target));
+                Err(CallError::transport(format!("the server is away: {trouble}")))
+            }
         }
     }
 
@@ -276,6 +416,99 @@ impl Inner {
         // A host that is gone needs no answer.
         drop(self.host.send(Message::Response(Response { id, reply: answer.into() })).await);
     }
+}
+
+/// Connects until it worked; the first to be told is the host's `initialize`, if it still waits.
+async fn keep_connecting(
+    inner: Weak<Inner>,
+    params: Raw,
+    introduced: oneshot::Sender<Result<Raw, ErrorObject>>,
+) {
+    let mut introduced = Some(introduced);
+    let mut failures = 0;
+    loop {
+        // Held while it works only: a relay that is gone connects no more.
+        let Some(relay) = inner.upgrade() else { return };
+        let mut state = relay.state.subscribe();
+        let attempt = tokio::select! {
+            attempt = relay.try_connecting(&params) => attempt,
+            _ = state.wait_for(|state| matches!(state, State::Closed)) => return,
+        };
+        let error = match attempt {
+            Ok(result) => {
+                let unheard = introduced.take().is_none_or(|introduced| introduced.send(Ok(result)).is_err());
+                if unheard {
+                    for list in List::ALL {
+                        let note = Notification::new(list.notification(), None);
+                        drop(relay.host.send(Message::Notification(note)).await);
+                    }
+                }
+                return;
+            }
+            Err(error) => error,
+        };
+        let object = refusal(&error);
+        let refuses = matches!(
+            error,
+            ConnectError::BadUrl { .. } | ConnectError::Auth { .. } | ConnectError::Refused { .. }
+        );
+        tracing::warn!(target = %relay.target, %error, "not connected");
+        *relay.trouble.lock() = Some(object.clone());
+        // Requests need not wait where somebody has to do something first; those that follow see what the next attempt says.
+        relay.state.send_if_modified(|state| {
+            let changes = !matches!(state, State::Closed);
+            if changes {
+                *state = if refuses { State::Failed(object.clone()) } else { State::Connecting };
+            }
+            changes
+        });
+        if refuses && introduced.take().is_some_and(|introduced| introduced.send(Err(object)).is_ok()) {
+            return;
+        }
+        let wait = relay.options.reconnect.backoff(failures, crate::core::random());
+        failures = failures.saturating_add(1);
+        drop(relay);
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            closed = state.wait_for(|state| matches!(state, State::Closed)) => {
+                drop(closed);
+                return;
+            }
+        }
+    }
+}
+
+/// Why there is no connection, for the host: nothing of it ran.
+fn refusal(error: &ConnectError) -> ErrorObject {
+    let reason = match error {
+        ConnectError::Refused { error, .. } => return error.clone(),
+        ConnectError::Auth { .. } => "unauthorized",
+        ConnectError::BadUrl { .. } => "invalid",
+        ConnectError::Failed { .. } | ConnectError::Timeout { .. } => "upstream_unreachable",
+    };
+    ErrorObject::internal(reason, error.to_string())
+}
+
+/// What a server says of itself that nobody has seen yet: it may have everything.
+fn stand_in(asked: &str) -> Raw {
+    let everything = r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"completions":{},"logging":{}}"#;
+    Raw::from_members([
+        ("protocolVersion", text(Revision::negotiate(asked).as_str())),
+        ("capabilities", Raw::from_trusted(everything.into())),
+        ("serverInfo", Raw::from_trusted(r#"{"name":"bowline (the server is away)","version":"0"}"#.into())),
+    ])
+}
+
+/// The empty list that `method` asks for.
+fn empty_list(method: &str) -> Option<Raw> {
+    let empty = match method {
+        "tools/list" => r#"{"tools":[]}"#,
+        "prompts/list" => r#"{"prompts":[]}"#,
+        "resources/list" => r#"{"resources":[]}"#,
+        "resources/templates/list" => r#"{"resourceTemplates":[]}"#,
+        _ => return None,
+    };
+    Some(Raw::from_trusted(empty.into()))
 }
 
 /// What the host is told of the server. It may be replaced by another one at any time, so that every list may change.

@@ -6,6 +6,7 @@ mod content;
 mod prompts;
 mod resources;
 mod rounds;
+mod tasks;
 mod working;
 
 use bowline::{BuildError, Server};
@@ -36,7 +37,9 @@ fn server() -> Result<Server, BuildError> {
             "Every tool, resource and prompt here is asked for by a scenario of the conformance suite.",
         )
         .subscriptions();
-    for add in [content::add, working::add, asking::add, resources::add, prompts::add, rounds::add] {
+    for add in
+        [content::add, working::add, asking::add, resources::add, prompts::add, rounds::add, tasks::add]
+    {
         builder = add(builder);
     }
     builder.build()

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use bowline_proto::jsonrpc::ErrorObject;
-use tokio::sync::{Semaphore, watch};
+use bowline_proto::jsonrpc::{ErrorObject, Raw};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::child::Guard;
 use crate::gate::Gate;
+use crate::headers::Headers;
 use crate::options::GatewayOptions;
 use crate::stats::Counters;
 
@@ -21,6 +23,10 @@ pub(crate) struct Common {
     pub(crate) places: Arc<Semaphore>,
     /// The gateway is being shut down.
     pub(crate) closing: AtomicBool,
+    /// The name and version of the server, once it has said them.
+    pub(crate) server_info: Mutex<Option<Raw>>,
+    /// What modern clients repeat in headers.
+    pub(crate) headers: Headers,
     alive: watch::Sender<usize>,
     ids: AtomicU64,
 }
@@ -34,6 +40,8 @@ impl Common {
             counters: Counters::default(),
             places: Arc::new(Semaphore::new(options.max_children.min(Semaphore::MAX_PERMITS))),
             closing: AtomicBool::new(false),
+            server_info: Mutex::new(None),
+            headers: Headers::default(),
             alive: watch::Sender::new(0),
             ids: AtomicU64::new(1),
             options,
@@ -59,6 +67,18 @@ impl Common {
     pub(crate) async fn all_gone(&self) {
         // The sender lives in `self`.
         let _ = self.alive.subscribe().wait_for(|alive| *alive == 0).await;
+    }
+
+    /// A place for one more process.
+    pub(crate) fn room(&self) -> Result<OwnedSemaphorePermit, ErrorObject> {
+        self.places.clone().try_acquire_owned().map_err(|_| {
+            self.counters.refused.up();
+            let text = format!(
+                "{} server processes run already, the most that may; try again later",
+                self.options.max_children
+            );
+            ErrorObject::internal("too_many_children", text)
+        })
     }
 
     /// What a caller is told whose request was in the hands of a process that ended. How it ended, never what it said:

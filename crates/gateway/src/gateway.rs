@@ -8,13 +8,15 @@ use std::time::Duration;
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply};
 use bowline_server::{BoxFuture, Call, Figure, Hello, NoSession, Peer, RawHandler};
 use parking_lot::Mutex;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
+use crate::bridge::{Bounds, Bridge};
 use crate::child::Guard;
 use crate::common::Common;
 use crate::options::{GatewayOptions, Sharing};
 use crate::pool::Pool;
+use crate::reissue::Reissues;
+use crate::restart::is_modern;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::GatewayStats;
@@ -44,10 +46,12 @@ const LAST: Duration = Duration::from_secs(6);
 pub struct Gateway {
     common: Arc<Common>,
     mode: Mode,
+    /// Calls that go on when their clients have left, where the operator wants that.
+    reissues: Option<Arc<Reissues>>,
 }
 
 enum Mode {
-    PerSession(Mutex<HashMap<String, Arc<Session>>>),
+    PerSession { sessions: Mutex<HashMap<String, Arc<Session>>>, bridge: Arc<Bridge> },
     Shared(Arc<Shared>),
     Pool(Arc<Pool>),
 }
@@ -60,11 +64,18 @@ impl Gateway {
         let sharing = options.sharing;
         let common = Common::new(options, guard);
         let mode = match sharing {
-            Sharing::PerSession => Mode::PerSession(Mutex::default()),
+            Sharing::PerSession => {
+                let bounds = Bounds {
+                    children: common.options.max_modern_children.max(1),
+                    idle: common.options.modern_idle,
+                };
+                Mode::PerSession { sessions: Mutex::default(), bridge: Bridge::new(&common, bounds) }
+            }
             Sharing::Shared => Mode::Shared(Shared::new(&common)),
             Sharing::Pool(size) => Mode::Pool(Pool::new(&common, size)),
         };
-        Arc::new(Self { common, mode })
+        let reissues = common.options.join_reissued.map(Reissues::new);
+        Arc::new(Self { common, mode, reissues })
     }
 
     /// Ends all processes at once and waits until they are gone, for their grace periods and a few seconds at most. New
@@ -89,7 +100,7 @@ impl Gateway {
     pub fn stats(&self) -> GatewayStats {
         let counters = &self.common.counters;
         let sessions = match &self.mode {
-            Mode::PerSession(sessions) => sessions.lock().len(),
+            Mode::PerSession { sessions, .. } => sessions.lock().len(),
             Mode::Shared(shared) => shared.sessions(),
             Mode::Pool(_) => 0,
         };
@@ -110,7 +121,8 @@ impl Gateway {
 
     fn end_all(&self) {
         match &self.mode {
-            Mode::PerSession(sessions) => {
+            Mode::PerSession { sessions, bridge } => {
+                bridge.end();
                 let all: Vec<_> = sessions.lock().drain().map(|(_, session)| session).collect();
                 for session in all {
                     session.end();
@@ -123,7 +135,7 @@ impl Gateway {
 
     fn session(&self, peer: &Peer) -> Option<Arc<Session>> {
         match &self.mode {
-            Mode::PerSession(sessions) => sessions.lock().get(peer.session_id()).cloned(),
+            Mode::PerSession { sessions, .. } => sessions.lock().get(peer.session_id()).cloned(),
             Mode::Shared(_) | Mode::Pool(_) => None,
         }
     }
@@ -142,7 +154,7 @@ impl Gateway {
             )
             .into());
         }
-        let room = self.room().map_err(|error| NoSession::Busy(error, TRY_AGAIN))?;
+        let room = self.common.room().map_err(|error| NoSession::Busy(error, TRY_AGAIN))?;
         let key = peer.session_id().to_owned();
         let session = Session::start(&self.common, peer, &params, revision, room);
         sessions.lock().insert(key, session.clone());
@@ -168,7 +180,7 @@ impl Gateway {
         if self.common.closing.load(Ordering::Acquire) {
             return Err(self.common.unavailable("is being stopped"));
         }
-        let room = self.room()?;
+        let room = self.common.room()?;
         let session = Session::take_up(&self.common, peer.clone(), room);
         held.insert(peer.session_id().to_owned(), session.clone());
         drop(held);
@@ -177,17 +189,37 @@ impl Gateway {
         }
         Ok(session)
     }
+}
 
-    /// A place for one more process.
-    fn room(&self) -> Result<OwnedSemaphorePermit, ErrorObject> {
-        self.common.places.clone().try_acquire_owned().map_err(|_| {
-            self.common.counters.refused.up();
-            let text = format!(
-                "{} server processes run already, the most that may; try again later",
-                self.common.options.max_children
-            );
-            ErrorObject::internal("too_many_children", text)
-        })
+impl Gateway {
+    /// A call of a modern client that may be the one that the client had before.
+    fn joined(&self, reissues: &Arc<Reissues>, call: &Call) -> BoxFuture<'static, Reply> {
+        match &self.mode {
+            Mode::PerSession { bridge, .. } => {
+                let (work, told) = (bridge.clone(), bridge.clone());
+                reissues.run(
+                    call,
+                    move |call| Box::pin(async move { work.answer(&call).await }),
+                    move |from, to| told.hand_over(from, to),
+                )
+            }
+            Mode::Shared(shared) => {
+                let (work, told) = (shared.clone(), shared.clone());
+                reissues.run(
+                    call,
+                    move |call| Box::pin(async move { work.answer(&call).await }),
+                    move |from, to| told.hand_over(from, to),
+                )
+            }
+            Mode::Pool(pool) => {
+                let (work, told) = (pool.clone(), pool.clone());
+                reissues.run(
+                    call,
+                    move |call| Box::pin(async move { work.answer(&call).await }),
+                    move |from, to| told.hand_over(from, to),
+                )
+            }
+        }
     }
 }
 
@@ -205,7 +237,7 @@ impl RawHandler for Gateway {
         }
         match &self.mode {
             // Should the client leave or the start fail, the endpoint says so with `ended`.
-            Mode::PerSession(sessions) => match self.start(sessions, hello) {
+            Mode::PerSession { sessions, .. } => match self.start(sessions, hello) {
                 Ok(session) => Box::pin(async move { Ok(session.hello().await?) }),
                 Err(error) => Box::pin(std::future::ready(Err(error))),
             },
@@ -221,8 +253,20 @@ impl RawHandler for Gateway {
     }
 
     fn call(&self, call: Call) -> BoxFuture<'static, Reply> {
+        if is_modern(&call)
+            && let Err(error) = self.common.headers.check(&call)
+        {
+            return Box::pin(std::future::ready(error.into()));
+        }
+        if let Some(reissues) = self.reissues.as_ref().filter(|_| is_modern(&call)) {
+            return self.joined(reissues, &call);
+        }
         match &self.mode {
-            Mode::PerSession(sessions) => match self.session_or_take_up(sessions, &call.peer()) {
+            Mode::PerSession { bridge, .. } if is_modern(&call) => {
+                let bridge = bridge.clone();
+                Box::pin(async move { bridge.call(&call).await })
+            }
+            Mode::PerSession { sessions, .. } => match self.session_or_take_up(sessions, &call.peer()) {
                 Ok(session) => Box::pin(async move { session.call(&call).await }),
                 Err(error) => Box::pin(std::future::ready(error.into())),
             },
@@ -246,7 +290,7 @@ impl RawHandler for Gateway {
 
     fn adopt(&self, peer: &Peer) {
         match &self.mode {
-            Mode::PerSession(sessions) => {
+            Mode::PerSession { sessions, .. } => {
                 // Where there is no room, the calls say so, and the next one tries again.
                 if let Err(error) = self.session_or_take_up(sessions, peer) {
                     let session = peer.log_name();
@@ -260,14 +304,54 @@ impl RawHandler for Gateway {
 
     fn ended(&self, peer: &Peer) {
         match &self.mode {
-            Mode::PerSession(sessions) => {
+            Mode::PerSession { sessions, bridge } => {
+                if peer.revision().is_modern() {
+                    return bridge.ended(peer);
+                }
                 let session = sessions.lock().remove(peer.session_id());
                 if let Some(session) = session {
                     session.end();
                 }
             }
             Mode::Shared(shared) => shared.ended(peer),
-            Mode::Pool(_) => {}
+            Mode::Pool(pool) => pool.ended(peer),
+        }
+    }
+
+    fn serves_modern(&self) -> bool {
+        true
+    }
+
+    fn discover(&self, peer: Peer) -> BoxFuture<'static, Result<Raw, ErrorObject>> {
+        if self.common.closing.load(Ordering::Acquire) {
+            let error = ErrorObject::internal("draining", "the gateway is shutting down");
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        match &self.mode {
+            Mode::PerSession { bridge, .. } => {
+                let bridge = bridge.clone();
+                Box::pin(async move { bridge.hello(&peer).await })
+            }
+            Mode::Shared(shared) => {
+                let shared = shared.clone();
+                Box::pin(async move { shared.hello(&peer).await })
+            }
+            Mode::Pool(pool) => {
+                let pool = pool.clone();
+                Box::pin(async move { pool.hello().await })
+            }
+        }
+    }
+
+    fn server_info(&self) -> Option<Raw> {
+        self.common.server_info.lock().clone()
+    }
+
+    fn listening(&self, peer: &Peer) {
+        match &self.mode {
+            Mode::PerSession { bridge, .. } => bridge.listening(peer),
+            Mode::Shared(shared) => shared.listening(peer),
+            Mode::Pool(pool) => pool.listening(peer),
         }
     }
 
@@ -278,7 +362,7 @@ impl RawHandler for Gateway {
     fn ready(&self) -> Result<(), String> {
         let looping = match &self.mode {
             // One client that crashes its own process again and again says nothing about the others.
-            Mode::PerSession(sessions) => {
+            Mode::PerSession { sessions, .. } => {
                 let sessions = sessions.lock();
                 !sessions.is_empty() && sessions.values().all(|session| session.is_looping())
             }
@@ -295,7 +379,10 @@ impl RawHandler for Gateway {
 impl std::fmt::Debug for Mode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::PerSession(sessions) => write!(f, "PerSession({} sessions)", sessions.lock().len()),
+            Self::PerSession { sessions, bridge } => {
+                let (sessions, processes) = (sessions.lock().len(), bridge.children());
+                write!(f, "PerSession({sessions} sessions, {processes} processes for modern clients)")
+            }
             Self::Shared(shared) => write!(f, "Shared({} sessions)", shared.sessions()),
             Self::Pool(_) => f.write_str("Pool"),
         }

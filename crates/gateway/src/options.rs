@@ -35,6 +35,14 @@ pub struct GatewayOptions {
     /// How many processes there may be, counted until the last process of their group is gone. Default 1,000; the next
     /// `initialize` is refused (`data.reason` is `too_many_children`).
     pub max_children: usize,
+    /// How many of them modern clients may have, which have no sessions: [`Sharing::PerSession`] only. Default 64; a call that needs
+    /// one more waits for one, for [`GatewayOptions::init_timeout`] at most.
+    pub max_modern_children: usize,
+    /// How long such a process is kept that nobody uses. Default 5 min.
+    pub modern_idle: Duration,
+    /// How long a call of a modern client goes on that has left, so that the same request of the same principal can join it. Default
+    /// `None`: it is cancelled at once, and the same request is its own call.
+    pub join_reissued: Option<Duration>,
     /// When a process that ended is started again.
     pub restart: BackoffPolicy,
     /// How long a process may take to leave when its session ends, before SIGTERM. Default 2 s.
@@ -59,6 +67,9 @@ impl GatewayOptions {
             sharing: Sharing::default(),
             init_timeout: Duration::from_secs(60),
             max_children: 1_000,
+            max_modern_children: 64,
+            modern_idle: Duration::from_secs(300),
+            join_reissued: None,
             restart: BackoffPolicy::default(),
             end_grace: Duration::from_secs(2),
             max_questions: 256,

@@ -7,12 +7,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply, Request};
-use bowline_server::Call;
 use bowline_server::bridge::Subject;
+use bowline_server::{Call, Peer};
 use futures_util::future::select_all;
 use tokio::time::sleep;
 
 use crate::common::Common;
+use crate::listeners::Listeners;
 use crate::restart::Keeper;
 use crate::route::Hearers;
 use crate::session::abandoned;
@@ -23,6 +24,8 @@ use crate::upstream::{Audience, Question, Upstream};
 pub(crate) struct Pool {
     common: Arc<Common>,
     keepers: Vec<Arc<Keeper>>,
+    /// Modern clients that listen.
+    listeners: Listeners,
     /// How many of them were told to start their processes.
     started: Arc<AtomicUsize>,
 }
@@ -32,6 +35,7 @@ impl Pool {
     pub(crate) fn new(common: &Arc<Common>, size: NonZeroUsize) -> Arc<Self> {
         Arc::new_cyclic(|pool: &Weak<Self>| Self {
             common: common.clone(),
+            listeners: Listeners::default(),
             keepers: (0..size.get()).map(|_| Keeper::new(common, pool.clone(), None)).collect(),
             started: Arc::default(),
         })
@@ -87,6 +91,27 @@ impl Pool {
         !running.is_empty() && running.iter().all(|keeper| keeper.is_looping())
     }
 
+    /// A modern client listens. Any process may be the one that changes what it listens to, so all are subscribed.
+    pub(crate) fn listening(self: &Arc<Self>, peer: &Peer) {
+        self.start();
+        self.listeners.add(peer);
+        self.subscribe();
+    }
+
+    /// It does no more.
+    pub(crate) fn ended(self: &Arc<Self>, peer: &Peer) {
+        if self.listeners.remove(peer) {
+            self.subscribe();
+        }
+    }
+
+    fn subscribe(self: &Arc<Self>) {
+        for keeper in &self.keepers {
+            let (pool, keeper) = (self.clone(), keeper.clone());
+            tokio::spawn(async move { keeper.subscribe(|| pool.listeners.subscriptions()).await });
+        }
+    }
+
     /// Has a process work on a call.
     pub(crate) async fn call(&self, call: &Call) -> Reply {
         tokio::select! {
@@ -96,7 +121,14 @@ impl Pool {
         }
     }
 
-    async fn answer(&self, call: &Call) -> Reply {
+    /// From here on, what is done for `from` is for `to`.
+    pub(crate) fn hand_over(&self, from: &Call, to: &Call) {
+        let running = self.running().iter().filter_map(|keeper| keeper.upstream_now());
+        running.for_each(|upstream| upstream.hand_over(from, to));
+    }
+
+    /// The same without an end when the call is cancelled.
+    pub(crate) async fn answer(&self, call: &Call) -> Reply {
         self.start();
         loop {
             let (keeper, upstream) = match self.least_busy().await {
@@ -147,14 +179,15 @@ impl Audience for Pool {
     }
 
     fn subscriptions(&self) -> Vec<String> {
-        Vec::new()
+        self.listeners.subscriptions().into_iter().collect()
     }
 
     fn hear(&self, upstream: &Upstream, subject: Subject, notification: &Notification) {
         match Hearers::of(subject) {
             Hearers::TokenHolder => progress(upstream, notification),
+            Hearers::Everyone | Hearers::Subscribers => self.listeners.tell(subject, notification),
             // Nobody has a stream that this could be said on.
-            Hearers::Everyone | Hearers::Subscribers | Hearers::Nobody => {
+            Hearers::Nobody => {
                 let method = &*notification.method;
                 tracing::trace!(target: "bowline::gateway", child = %upstream.name, method, "dropped: there are no sessions");
             }
@@ -171,7 +204,9 @@ impl Audience for Pool {
         ))
     }
 
-    fn tell(&self, _: &Notification) {}
+    fn tell(&self, notification: &Notification) {
+        self.listeners.tell(Subject::List, notification);
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use bowline_server::{Call, Peer};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::common::Common;
-use crate::restart::Keeper;
+use crate::restart::{Keeper, Tokens};
 use crate::upstream::{Audience, Question, Upstream};
 
 /// One client and its process.
@@ -118,8 +118,7 @@ impl Session {
             if method != "ping" {
                 self.say_initialized(&upstream);
             }
-            let asked = self.keeper.ask(&upstream, call, upstream.next_id(), params.cloned());
-            if let Some(reply) = asked.await {
+            if let Some(reply) = self.keeper.ask(&upstream, call, Tokens::AsTheyAre).await {
                 self.keeper.note(method, params, &reply);
                 return reply;
             }

@@ -1,7 +1,7 @@
 //! One process for all sessions. The gateway is its only client: it initialises it once, with no capabilities, and answers
 //! every client's `initialize` from that. What could reach the wrong principal is refused or dropped (SEMANTICS 6).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -84,6 +84,15 @@ impl Shared {
     /// Takes up a session that another backend began. The process is subscribed to what its client is; the client is told to look at
     /// the lists again, since nobody knows whether it saw those of this process.
     pub(crate) fn take_up(self: &Arc<Self>, peer: &Peer) {
+        self.join(peer, true);
+    }
+
+    /// A modern client listens: as a session that has just seen everything.
+    pub(crate) fn listening(self: &Arc<Self>, peer: &Peer) {
+        self.join(peer, false);
+    }
+
+    fn join(self: &Arc<Self>, peer: &Peer, looks_again: bool) {
         self.start();
         let new: Vec<String> = {
             let mut clients = self.clients.lock();
@@ -100,13 +109,17 @@ impl Shared {
             let Ok(hello) = shared.keeper.hello().await else { return };
             hello.upstream.initialized(None);
             let patience = shared.common.options.init_timeout;
+            if hello.upstream.is_modern() && !new.is_empty() {
+                hello.upstream.listen(&shared.subscribed()).await;
+            }
+            let new = new.into_iter().filter(|_| !hello.upstream.is_modern());
             for uri in new {
                 let params = Raw::from_value(&serde_json::json!({ "uri": uri })).ok();
                 if let Err(error) = hello.upstream.ask("resources/subscribe", params, patience).await {
                     tracing::warn!(target: "bowline::gateway", child = %shared.common.name, "a subscription could not be taken up: {}", error.message);
                 }
             }
-            let capabilities = hello.result.member("capabilities");
+            let capabilities = hello.result.member("capabilities").filter(|_| looks_again);
             for list in ["tools", "prompts", "resources"] {
                 let announced = capabilities.as_ref().and_then(|all| all.member(list)?.member("listChanged"));
                 if announced.is_some_and(|announced| announced.as_str() == "true") {
@@ -116,8 +129,8 @@ impl Shared {
         });
     }
 
-    /// A session ended: nobody else notices.
-    pub(crate) fn ended(&self, peer: &Peer) {
+    /// A session ended, or a modern client listens no more: nobody else notices.
+    pub(crate) fn ended(self: &Arc<Self>, peer: &Peer) {
         let unused: Vec<String> = {
             let mut clients = self.clients.lock();
             clients.peers.remove(peer.session_id());
@@ -126,12 +139,20 @@ impl Shared {
         };
         let Some(upstream) = self.keeper.upstream_now().filter(|_| !unused.is_empty()) else { return };
         let patience = self.common.options.init_timeout;
+        let shared = self.clone();
         tokio::spawn(async move {
+            if upstream.is_modern() {
+                return upstream.listen(&shared.subscribed()).await;
+            }
             for uri in unused {
                 let params = Raw::from_value(&serde_json::json!({ "uri": uri })).ok();
                 let _ = upstream.ask("resources/unsubscribe", params, patience).await;
             }
         });
+    }
+
+    fn subscribed(&self) -> BTreeSet<String> {
+        self.clients.lock().subscribers.keys().cloned().collect()
     }
 
     /// Stops the process, in the background.
@@ -196,7 +217,15 @@ impl Shared {
         if last { self.answer(call).await } else { Reply::Result(Raw::empty_object()) }
     }
 
-    async fn answer(&self, call: &Call) -> Reply {
+    /// From here on, what is done for `from` is for `to`.
+    pub(crate) fn hand_over(&self, from: &Call, to: &Call) {
+        if let Some(upstream) = self.keeper.upstream_now() {
+            upstream.hand_over(from, to);
+        }
+    }
+
+    /// The same without an end when the call is cancelled, for a request that the process answers.
+    pub(crate) async fn answer(&self, call: &Call) -> Reply {
         self.start();
         loop {
             let upstream = match self.keeper.upstream().await {
@@ -225,6 +254,11 @@ pub(crate) fn own_hello() -> Raw {
     Raw::from_value(&params).unwrap_or_else(|_| Raw::empty_object())
 }
 
+/// The gateway's own name and version.
+pub(crate) fn own_info() -> Raw {
+    own_hello().member("clientInfo").unwrap_or_else(Raw::empty_object)
+}
+
 /// The result of `initialize` without the capability `logging`, which nobody is served here.
 fn without_logging(result: &Raw) -> Raw {
     let stripped = || {
@@ -246,7 +280,7 @@ impl Audience for Shared {
     }
 
     fn subscriptions(&self) -> Vec<String> {
-        self.clients.lock().subscribers.keys().cloned().collect()
+        self.subscribed().into_iter().collect()
     }
 
     fn hear(&self, upstream: &Upstream, subject: Subject, notification: &Notification) {

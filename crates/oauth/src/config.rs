@@ -30,6 +30,9 @@ pub struct Config {
     pub offline: bool,
     /// Send `resource` (RFC 8707). True; a few authorization servers fail on it.
     pub send_resource: bool,
+    /// The value of `resource`, where it is not the one of the server's metadata: for one server that serves several tenants. Tokens
+    /// are kept apart by it. None.
+    pub resource: Option<String>,
     /// Treat servers without resource metadata by the rules of 2025-03-26. True.
     pub legacy: bool,
     /// Accept `http` for other machines: for test networks. False.
@@ -60,6 +63,7 @@ impl Config {
             scopes: Vec::new(),
             offline: true,
             send_resource: true,
+            resource: None,
             legacy: true,
             allow_http: false,
             dpop: true,

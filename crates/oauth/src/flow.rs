@@ -199,8 +199,9 @@ impl Flow<'_> {
     }
 
     /// The value of `resource`, byte for byte as the metadata has it.
-    pub(crate) fn resource<'a>(&self, found: &'a Discovered) -> Option<&'a str> {
-        found.resource.as_deref().filter(|_| self.config.send_resource)
+    pub(crate) fn resource<'a>(&'a self, found: &'a Discovered) -> Option<&'a str> {
+        let named = self.config.resource.as_deref().or(found.resource.as_deref());
+        named.filter(|_| self.config.send_resource)
     }
 
     /// Asks a token endpoint, a second time if it wants a nonce in the proof.

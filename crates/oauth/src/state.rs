@@ -114,7 +114,11 @@ impl Inner {
     ) -> Self {
         Self {
             origin: origin(server),
-            key: server.to_string(),
+            key: match &config.resource {
+                // No address has a blank in it.
+                Some(resource) => format!("{server} {resource}"),
+                None => server.to_string(),
+            },
             policy,
             config,
             fetch,

@@ -8,7 +8,7 @@ use bowline_proto::{
     cursor::StreamId,
     jsonrpc::{Notification, Raw, Reply, Request, RequestId},
     legacy::Millis,
-    modern::{LogLevel, fit_notification, trace::TraceContext},
+    modern::{LogLevel, fit_notification, tasks::progress_message, trace::TraceContext},
     projection::{project_notification, project_reply},
 };
 use bowline_store::EventClass;
@@ -63,6 +63,8 @@ pub(crate) struct CallState {
     supervisor: AtomicWaker,
     /// When its limits have to be looked at, in [`Millis`]. Changed under the lock of the [`Limiter`](crate::limiter::Limiter).
     pub(crate) due: AtomicU64,
+    /// Which one it is among those whose limits are watched.
+    pub(crate) number: AtomicU64,
     /// Whether the call has its answer. Held while something is said, so that nothing follows the answer.
     answered: Mutex<bool>,
 }
@@ -87,6 +89,7 @@ impl CallState {
             cancelled: Watched::new(None),
             supervisor: AtomicWaker::new(),
             due: AtomicU64::new(NOT_DUE),
+            number: AtomicU64::new(0),
             modern: None,
             answered: Mutex::new(false),
         })
@@ -215,6 +218,12 @@ impl Call {
         &self.0.request.id
     }
 
+    /// Whether this is the same call, and not only one that is alike.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The method.
     #[must_use]
     pub fn method(&self) -> &str {
@@ -263,6 +272,12 @@ impl Call {
                 return false;
             }
             None => project_notification(self.0.session.revision, notification.clone()),
+            Some(modern) if modern.task.is() => {
+                // A task has no stream; what its progress says in words is its status.
+                let progress = Some(notification).filter(|said| &*said.method == "notifications/progress");
+                let message = progress.and_then(progress_message);
+                return message.is_some_and(|message| modern.say_in_task(&self.0.core, message));
+            }
             Some(modern) => fit_notification(notification.clone())
                 .filter(|notification| wants(modern.meta.log_level, notification)),
         };
@@ -302,16 +317,40 @@ impl Call {
     }
 
     /// Wishes that the connection be closed while the call runs on: the client polls (SEP-1699). A client whose revision has no
-    /// polling keeps its connection.
+    /// polling keeps its connection; a modern one is given a task, where [`Call::become_task`] would.
     pub fn close_connection(&self) {
-        // A modern client has nothing to come back with.
-        if self.0.modern.is_some() {
+        // A modern client has nothing to come back with but a task.
+        if let Some(modern) = &self.0.modern {
+            modern.task.wish();
             return;
         }
         let answered = self.0.answered.lock();
         if !*answered && let Some(outlet) = self.0.exchange.outlet_or_open() {
             outlet.wish_close();
         }
+    }
+
+    /// Makes a task of this call now, where its client can have one and the call may become one
+    /// ([`RawHandler::task_support`](crate::RawHandler::task_support)): the client gets a handle and lets go of its connection. Returns
+    /// whether the call is a task. What is asked then is asked by the task, and the handler waits for the answer.
+    pub async fn become_task(&self) -> bool {
+        let Some(modern) = &self.0.modern else { return false };
+        modern.task.wish();
+        modern.task.decided().await
+    }
+
+    /// Waits until it is known whether this call becomes a task, without wishing it.
+    pub async fn becomes_task(&self) -> bool {
+        match &self.0.modern {
+            Some(modern) => modern.task.decided().await,
+            None => false,
+        }
+    }
+
+    /// Whether this call is a task.
+    #[must_use]
+    pub fn is_task(&self) -> bool {
+        self.0.modern.as_ref().is_some_and(|modern| modern.task.is())
     }
 
     /// Waits until the call is to stop. A handler that does not look is dropped after a grace.

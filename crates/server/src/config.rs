@@ -54,6 +54,12 @@ pub struct Options {
     /// How many calls of modern clients may stay open while their client is asked, for handlers that cannot run again. Default 1,000; the
     /// next question fails. One principal may have `max_calls_per_session` of them.
     pub max_held_calls: usize,
+    /// How long a task is kept at least, from its making (`ttlMs`). Default 2 h. One that is not over by then goes on, as far as
+    /// `call_timeout` lets it, and is kept for `sealed_ttl` from its end.
+    pub task_ttl: Duration,
+    /// How many tasks of modern clients may run. Default 1,000; further calls are answered on their connections. One principal may have
+    /// `max_calls_per_session` of them.
+    pub max_tasks: usize,
     /// How long modern clients may keep lists, resources and what the server says of itself.
     pub cache: CachePolicy,
     /// How long a result is kept for a client that has not read it. Default 120 s.
@@ -116,6 +122,8 @@ impl Default for Options {
             initialized_wait: Duration::from_secs(5),
             input_ttl: Duration::from_secs(10 * 60),
             max_held_calls: 1_000,
+            task_ttl: Duration::from_secs(2 * 60 * 60),
+            max_tasks: 1_000,
             cache: CachePolicy::default(),
             sealed_ttl: Duration::from_secs(120),
             max_sessions: 10_000,

@@ -377,7 +377,12 @@ impl Connection {
             biased;
             _ = self.drain.changed() => self.reader.on_close_requested(self.core.now(), Close::Drain),
             () = turned => {
-                self.finish_without_store(self.core.now());
+                if !self.finish_without_store(self.core.now()) {
+                    // The store took more than was read here: it is asked again at once, and if it is away the client comes again.
+                    // Waiting for the same once more would never wait.
+                    self.away = false;
+                    self.reader.on_wake();
+                }
             }
             () = self.wakeups.changed() => self.reader.on_wake(),
             () = timer => self.reader.on_timeout(self.core.now()),

@@ -8,7 +8,7 @@ use crate::{
     keys::Keys,
     limiter::Limiter,
     metrics::Metrics,
-    modern::HeldCalls,
+    modern::{HeldCalls, Tasks},
     probes::OnEndpoint,
     random,
     running::Running,
@@ -78,7 +78,10 @@ pub(crate) struct Core {
     pub(crate) limiter: Arc<Limiter>,
     /// Calls of modern clients that stay open between two rounds.
     pub(crate) held: HeldCalls,
+    pub(crate) tasks: Tasks,
     pub(crate) drain: watch::Sender<Drain>,
+    /// Whether listeners accept connections.
+    pub(crate) accepting: watch::Sender<bool>,
     origin: Instant,
     /// Unix time of the origin, in milliseconds.
     unix_origin: u64,
@@ -96,7 +99,6 @@ impl Core {
             None => Keys::known(own()),
         };
         let fleet = shared.then(|| Fleet::new(&options));
-        let on_the_wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let limits = ClientLimits { rate: options.rate, concurrent: options.max_concurrent_per_client };
         let core = Arc::new(Self {
             handler,
@@ -118,9 +120,11 @@ impl Core {
             running: Running::default(),
             limiter: Arc::default(),
             held: HeldCalls::default(),
+            tasks: Tasks::default(),
             drain: watch::Sender::new(Drain::No),
+            accepting: watch::Sender::new(true),
             origin: Instant::now(),
-            unix_origin: on_the_wall.map_or(0, millis),
+            unix_origin: wall_clock(),
         });
         fleet::start(&core);
         core
@@ -165,7 +169,7 @@ impl Core {
             return;
         }
         let core = self.clone();
-        tokio::spawn(async move {
+        crate::task::spawn(async move {
             if let Err(error) = core.store.remove(stream).await {
                 tracing::warn!(?stream, %error, "a stream could not be dropped");
             }
@@ -182,4 +186,13 @@ impl Core {
     pub(crate) fn is_draining(&self) -> bool {
         *self.drain.borrow() != Drain::No
     }
+}
+
+/// Unix time in milliseconds; 0 where the clock is before 1970.
+fn wall_clock() -> u64 {
+    #[cfg(feature = "simulation")]
+    if let Some(host) = crate::simulation::current() {
+        return host.unix_ms();
+    }
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, millis)
 }

@@ -29,7 +29,7 @@ pub(crate) async fn answer(
     let ended = match poll_fn(|cx| Poll::Ready(ending.as_mut().poll(cx))).await {
         Poll::Ready(ended) => Ok(ended),
         // A store that takes its time gets a task: a client that does not wait for the answer must not keep the tombstone from it.
-        Poll::Pending => tokio::spawn(ending).await,
+        Poll::Pending => crate::task::spawn(ending).await,
     };
     match ended {
         Ok(Ok(())) => Ok(nothing()),

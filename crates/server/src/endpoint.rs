@@ -25,6 +25,9 @@ use std::{
     time::Duration,
 };
 
+/// How long the last messages of calls have to get into a shared store: a cancelled handler has 2 s, and its client need not wait for that.
+const LAST_WRITES: Duration = Duration::from_secs(3);
+
 /// How often housekeeping looks for what expired.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -181,8 +184,8 @@ impl EndpointBuilder {
             authenticator: self.authenticator,
             probes: self.probes,
         });
-        tokio::spawn(housekeeping(Arc::downgrade(&core)));
-        tokio::spawn(limiter::run(Arc::downgrade(&core)));
+        crate::task::spawn(housekeeping(Arc::downgrade(&core)));
+        crate::task::spawn(limiter::run(Arc::downgrade(&core)));
         Endpoint { core }
     }
 }
@@ -195,6 +198,12 @@ impl fmt::Debug for EndpointBuilder {
             .finish_non_exhaustive()
     }
 }
+
+/// By then, whoever looks at `/readyz` has noticed that an endpoint leaves.
+const NOTICED: Duration = Duration::from_secs(10);
+
+/// How long a connection that was just accepted has to show its request.
+const LAST_REQUESTS: Duration = Duration::from_millis(200);
 
 /// An MCP endpoint. Cheap to clone; every clone is the same endpoint.
 ///
@@ -271,37 +280,71 @@ impl Endpoint {
         }
     }
 
-    /// Whether the endpoint leaves.
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.core.is_draining()
+    /// Whether its listeners accept no more connections. `hand_over`: they stop as soon as it starts to leave.
+    pub(crate) fn is_leaving(&self, hand_over: bool) -> bool {
+        !*self.core.accepting.borrow() || (hand_over && self.core.is_draining())
     }
 
-    /// Waits until the endpoint starts to leave.
-    pub(crate) async fn leaving(&self) {
-        // The sender lives in the core.
-        let _ = self.core.drain.subscribe().wait_for(|drain| *drain != Drain::No).await;
+    /// Waits until that is so.
+    pub(crate) async fn leaving(&self, hand_over: bool) {
+        let (mut accepting, mut drain) = (self.core.accepting.subscribe(), self.core.drain.subscribe());
+        // The senders live in the core.
+        tokio::select! {
+            _ = accepting.wait_for(|accepting| !accepting) => {}
+            _ = drain.wait_for(|drain| hand_over && *drain != Drain::No) => {}
+        }
     }
 
     /// Leaves: [`Endpoint::start_drain`], then waits until every call ended and its result was fetched, for `timeout` at most. Results
     /// in a shared store are not waited for: other endpoints give them out.
     /// What runs then, or is begun later, is ended with an error that says so; that takes a moment more.
+    ///
+    /// Where other endpoints serve the same store, listeners ([`crate::serve`]) accept no more connections from 10 s on (a third of
+    /// `timeout`, where that is less): a balancer that does not look at `/readyz` would send new calls for ever. They stop in any case
+    /// once nothing runs, before the wait ends: a call that comes in the last moment is served here, or goes elsewhere.
     pub async fn drain(&self, timeout: Duration) {
         self.start_drain();
         let idle = async {
-            while !self.core.is_idle() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+            self.idle().await;
+            self.core.accepting.send_replace(false);
+            if self.core.is_shared() {
+                tokio::time::sleep(LAST_REQUESTS).await;
+                self.idle().await;
             }
         };
-        if tokio::time::timeout(timeout, idle).await.is_err() {
-            self.core.drain.send_replace(Drain::Over);
+        let left_to_others = async {
+            tokio::time::sleep(NOTICED.min(timeout / 3)).await;
+            while !fleet::others_serve(&self.core).await {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            self.core.accepting.send_replace(false);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            ended = tokio::time::timeout(timeout, idle) => if ended.is_err() {
+                self.core.drain.send_replace(Drain::Over);
+            },
+            () = left_to_others => {}
+        }
+    }
+
+    /// Waits until no call runs and everything that was said is where it can be fetched.
+    async fn idle(&self) {
+        while !self.core.is_idle() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
     /// Ends every session, and with it what its handler holds. In a shared store the sessions live on, for other endpoints; this one
-    /// only gives up what it holds of them, and its lease. For the very end.
+    /// only gives up what it holds of them, and its lease. Calls that still run are ended with an error that says so; that takes 3 s at most.
+    /// For the very end.
     pub async fn close(&self) {
         for session in self.core.sessions.all() {
             sessions::leave(&self.core, &session).await;
+        }
+        if self.core.is_shared() {
+            // What calls were ended with is on its way into the store.
+            let _ = tokio::time::timeout(LAST_WRITES, self.idle()).await;
         }
         fleet::leave(&self.core).await;
     }

@@ -24,7 +24,7 @@ pub(crate) struct Exchange {
     /// Drawn when it is first needed: for the stream, or for the id of a question that will open it.
     stream: OnceLock<StreamId>,
     phase: Mutex<Phase>,
-    /// Told of every answer, and when they became a stream.
+    /// Told of every answer, when they became a stream, and when the client went away before.
     changed: Notify,
 }
 
@@ -219,6 +219,17 @@ impl Exchange {
         }
     }
 
+    /// Waits until the answer is a stream, or its client went away before it was one.
+    pub(crate) async fn wait_unquiet(&self) {
+        loop {
+            let told = self.changed.notified();
+            if !matches!(&*self.phase.lock(), Phase::Quiet { gone: None, .. }) {
+                return;
+            }
+            told.await;
+        }
+    }
+
     /// The stream, where there is one.
     pub(crate) fn outlet(&self) -> Option<Arc<Outlet>> {
         match &*self.phase.lock() {
@@ -250,5 +261,6 @@ impl Drop for Left<'_> {
         if let Phase::Quiet { gone, .. } = &mut *self.exchange.phase.lock() {
             *gone = Some(self.exchange.core.now());
         }
+        self.exchange.changed.notify_waiters();
     }
 }

@@ -204,7 +204,11 @@ async fn resume_stream(
             Ok(events(core, body))
         }
         Err(ReadError::Unavailable(_)) => Ok(events(core, hold(core, &session.cursors(core), cursor))),
-        // It went away between the look and the read.
+        // It went away between the look and the read. No request waits for what a session's own stream says: its client finds out when it
+        // comes again.
+        Err(_) if kind == StreamKind::Standalone => {
+            Ok(events(core, hold(core, &session.cursors(core), cursor)))
+        }
         Err(_) => Ok(events(
             core,
             error_event(

@@ -3,6 +3,7 @@
 use crate::{Call, Peer};
 use bowline_proto::{
     jsonrpc::{ErrorObject, Notification, Raw, Reply},
+    modern::tasks::TaskSupport,
     revision::Revision,
 };
 use std::{future::Future, pin::Pin, time::Duration};
@@ -83,6 +84,17 @@ pub trait RawHandler: Send + Sync + 'static {
     /// not wait.
     fn server_info(&self) -> Option<Raw> {
         None
+    }
+
+    /// Whether calls may become tasks (`io.modelcontextprotocol/tasks`), for modern clients that can have them. Default: no.
+    fn serves_tasks(&self) -> bool {
+        false
+    }
+
+    /// Whether this call of a modern client may become a task; asked before [`RawHandler::call`], for `tools/call`. Must not wait.
+    fn task_support(&self, call: &Call) -> TaskSupport {
+        let _ = call;
+        TaskSupport::Never
     }
 
     /// A modern client listens (`subscriptions/listen`). Until [`RawHandler::ended`] is called with this peer, what is said by

@@ -45,7 +45,11 @@ mod seldom;
 mod service;
 mod session;
 mod sessions;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod simulation;
 mod supervise;
+mod task;
 mod watched;
 mod within;
 

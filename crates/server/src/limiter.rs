@@ -8,7 +8,10 @@ use bowline_proto::{legacy::Millis, time::millis};
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Weak, atomic::Ordering},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 use tokio::sync::Notify;
 
@@ -17,13 +20,15 @@ pub(crate) const NOT_DUE: u64 = u64::MAX;
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 
-/// When a call has to be looked at; of several at the same time, its address.
-type Due = (Millis, usize);
+/// When a call has to be looked at; of several at the same time, the one that began first.
+type Due = (Millis, u64);
 
 /// Calls that run, by the time at which a limit of theirs may be reached. One that waits for long costs an entry here, and no timer.
 #[derive(Default)]
 pub(crate) struct Limiter {
     due: Mutex<BTreeMap<Due, Arc<CallState>>>,
+    /// How many calls there were.
+    calls: AtomicU64,
     /// Told when something has to be looked at sooner than before.
     sooner: Notify,
 }
@@ -41,11 +46,12 @@ impl Limiter {
     /// Watches over a call: it is cancelled when it runs into a limit.
     pub(crate) fn watch(&self, call: &Arc<CallState>) -> Watching {
         let at = look_at(call, call.core.now());
+        call.number.store(self.calls.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         let first = {
             let mut due = self.due.lock();
             call.due.store(at.0, Ordering::Relaxed);
-            due.insert((at, address(call)), call.clone());
-            due.first_key_value().is_some_and(|(first, _)| *first == (at, address(call)))
+            due.insert((at, number(call)), call.clone());
+            due.first_key_value().is_some_and(|(first, _)| *first == (at, number(call)))
         };
         if first {
             self.sooner.notify_one();
@@ -62,7 +68,7 @@ impl Limiter {
         let _call = {
             let mut due = self.due.lock();
             let at = call.due.swap(NOT_DUE, Ordering::Relaxed);
-            due.remove(&(Millis(at), address(call)))
+            due.remove(&(Millis(at), number(call)))
         };
     }
 
@@ -70,9 +76,9 @@ impl Limiter {
     fn look_again(&self, call: &CallState, at: Millis) {
         let mut due = self.due.lock();
         let before = call.due.load(Ordering::Relaxed);
-        if let Some(held) = due.remove(&(Millis(before), address(call))) {
+        if let Some(held) = due.remove(&(Millis(before), number(call))) {
             call.due.store(at.0, Ordering::Relaxed);
-            due.insert((at, address(call)), held);
+            due.insert((at, number(call)), held);
         }
     }
 
@@ -81,7 +87,7 @@ impl Limiter {
     }
 
     fn take_due(&self, now: Millis) -> Vec<Arc<CallState>> {
-        self.due.lock().range(..=(now, usize::MAX)).map(|(_, call)| call.clone()).collect()
+        self.due.lock().range(..=(now, u64::MAX)).map(|(_, call)| call.clone()).collect()
     }
 
     fn all(&self) -> Vec<Arc<CallState>> {
@@ -89,9 +95,8 @@ impl Limiter {
     }
 }
 
-/// Tells calls apart that are there at the same time.
-fn address(call: &CallState) -> usize {
-    std::ptr::from_ref(call).addr()
+fn number(call: &CallState) -> u64 {
+    call.number.load(Ordering::Relaxed)
 }
 
 /// When a limit of the call may be reached: as late as it can become true, so that a call that is read is looked at once in
@@ -153,7 +158,7 @@ fn look(core: &Arc<Core>, call: &Arc<CallState>, now: Millis) {
     // Its client may poll on another backend. While the store is asked, only the time limit counts.
     limiter.look_again(call, call.started.after(millis(core.options.call_timeout)));
     let (core, call) = (core.clone(), call.clone());
-    tokio::spawn(async move {
+    crate::task::spawn(async move {
         if let Some(outlet) = call.exchange.outlet()
             && outlet.is_read_elsewhere().await
         {

@@ -105,7 +105,7 @@ fn id(call: &CallState) -> Short {
 
 /// A method that the specification names. Any other is a client's own text.
 fn known(method: &str) -> &'static str {
-    const METHODS: [&str; 17] = [
+    const METHODS: [&str; 18] = [
         "completion/complete",
         "logging/setLevel",
         "ping",
@@ -121,6 +121,7 @@ fn known(method: &str) -> &'static str {
         "tasks/get",
         "tasks/list",
         "tasks/result",
+        "tasks/update",
         "tools/call",
         "tools/list",
     ];

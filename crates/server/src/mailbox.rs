@@ -29,7 +29,7 @@ const KEEP_ANSWER: Duration = Duration::from_secs(600);
 const KEEP_CANCEL: Duration = Duration::from_secs(30);
 
 /// What a cancel is deduplicated by.
-const CANCEL: &str = "cancel";
+pub(crate) const CANCEL: &str = "cancel";
 
 /// The mailbox of a call.
 pub(crate) fn of_call(session: &str, request: &RequestId) -> StreamId {
@@ -67,7 +67,7 @@ pub(crate) async fn send_cancel(
 }
 
 /// Reads the letters of one mailbox as they come.
-struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     core: &'a Core,
     mailbox: StreamId,
     wakeups: bowline_store::Wakeups,
@@ -75,13 +75,13 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn open(core: &'a Core, mailbox: StreamId) -> Self {
+    pub(crate) fn open(core: &'a Core, mailbox: StreamId) -> Self {
         // Subscribed before anything is read, so that nothing falls in between.
         Self { core, mailbox, wakeups: core.store.subscribe(mailbox), after: 0 }
     }
 
     /// What came since. Waits for it.
-    async fn next(&mut self) -> Vec<Letter> {
+    pub(crate) async fn next(&mut self) -> Vec<Letter> {
         loop {
             match self.core.store.letters_after(self.mailbox, self.after).await {
                 Ok(letters) => {
@@ -100,18 +100,19 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads the mailbox of a call from when it first says something, for as long as the call runs.
+/// Reads the mailbox of a call from when it first says something or is left alone, for as long as the call runs.
 pub(crate) async fn serve(call: &CallState) {
     let shared = call.core.is_shared() && !call.session.stateless;
     if !shared {
         return std::future::pending().await;
     }
-    call.exchange.wait_open().await;
+    // A client that went away may have cancelled it elsewhere.
+    call.exchange.wait_unquiet().await;
     let mut reader = Reader::open(&call.core, call.mailbox());
-    let mut used = Used { call, any: false };
+    let mut used = None;
     loop {
         for letter in reader.next().await {
-            used.any = true;
+            used.get_or_insert_with(|| Used::new(&call.core, call.mailbox()));
             match parse_message(letter.payload) {
                 Ok(Message::Response(rpc::Response { id, reply })) => {
                     if call.session.answer_ask(&id, reply).is_err() {
@@ -126,16 +127,20 @@ pub(crate) async fn serve(call: &CallState) {
 }
 
 /// Drops a mailbox that was used when its call is over, so that it meets no later call that has the same id.
-struct Used<'a> {
-    call: &'a CallState,
-    any: bool,
+pub(crate) struct Used<'a> {
+    core: &'a Arc<Core>,
+    mailbox: StreamId,
+}
+
+impl<'a> Used<'a> {
+    pub(crate) const fn new(core: &'a Arc<Core>, mailbox: StreamId) -> Self {
+        Self { core, mailbox }
+    }
 }
 
 impl Drop for Used<'_> {
     fn drop(&mut self) {
-        if self.any {
-            drop_box(self.call.core.clone(), self.call.mailbox());
-        }
+        drop_box(self.core.clone(), self.mailbox);
     }
 }
 
@@ -144,8 +149,8 @@ fn drop_box(core: Arc<Core>, mailbox: StreamId) {
         return;
     }
     // Futures can be dropped where no runtime is left.
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        runtime.spawn(async move {
+    if tokio::runtime::Handle::try_current().is_ok() {
+        crate::task::spawn(async move {
             if let Err(error) = core.store.drop_mailbox(mailbox).await {
                 tracing::debug!(%error, "a mailbox could not be dropped; it ends by itself");
             }

@@ -174,6 +174,10 @@ metrics! {
     asks: counter,
     /// Requests of ours that were not answered in time.
     asks_timed_out: counter,
+    /// Calls that became tasks.
+    tasks_created: counter,
+    /// Calls that could not become tasks: there were too many, or the store did not take them in.
+    tasks_refused: counter,
     /// Responses to nothing that we wait for.
     responses_unknown: counter,
     /// Connections that are open.

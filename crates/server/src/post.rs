@@ -6,7 +6,7 @@ use crate::{
     call::CallState,
     config::ResponseMode,
     connection::{Connection, Target},
-    core::Core,
+    core::{Core, Drain},
     exchange::{Answer, Exchange},
     fleet::Fleet,
     handler::{Hello, NoSession},
@@ -61,7 +61,8 @@ async fn initialize(
 ) -> Result<Response<Body>, Refusal> {
     let InitializeRequest { request, revision, .. } = hello;
     let id = request.id;
-    if core.is_draining() {
+    // In a shared store a session outlives the backend that began it.
+    if core.is_draining() && !(core.is_shared() && *core.drain.borrow() == Drain::Leaving) {
         return Err(Refusal::unavailable("draining", 1, Some(id)));
     }
     // Nothing is begun that could not be kept.

@@ -47,7 +47,7 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
     core.metrics.calls.up();
     // It may run for long: nothing of its connection is kept for it.
     call.head.pack();
-    tokio::spawn(supervise(call.clone(), work));
+    crate::task::spawn(supervise(call.clone(), work));
     Ok(())
 }
 
@@ -56,7 +56,8 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
 fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) -> impl Future<Output = ()> + Send {
     let in_use = call.session.use_now(&call.core);
     let watching = call.core.limiter.watch(&call);
-    let mut others = call.core.is_shared().then(|| Box::pin(among_others(call.clone())));
+    let apart = call.core.is_shared() || call.modern.is_some();
+    let mut others = apart.then(|| Box::pin(beside(call.clone())));
     // A block and no async function, which would hold its arguments twice.
     async move {
         let _in_use = in_use;
@@ -103,16 +104,30 @@ fn conclude(call: &Arc<CallState>, outcome: Option<Reply>) {
     }
 }
 
-/// What a call needs because other backends share its store; returns when it has to stop for them.
-async fn among_others(call: Arc<CallState>) {
+/// What goes on beside a call that other backends may end, or that may become a task; returns when the call has to stop for it. Most calls
+/// have nothing of it.
+async fn beside(call: Arc<CallState>) {
     tokio::select! {
-        () = mailbox::serve(&call) => {}
-        () = watch_others(&call) => {}
+        () = among_others(&call) => {}
+        () = modern::run_task(&call) => {}
     }
 }
 
-/// Returns when another backend has ended the call, or when that is to be expected: this backend has lost its lease, and nobody reads
-/// the call here. A call that is read here runs on: its client gets the result on that connection (SEMANTICS 6, "A store that does not answer").
+/// What a call needs because other backends share its store; returns when it has to stop for them.
+async fn among_others(call: &Arc<CallState>) {
+    if !call.core.is_shared() {
+        return std::future::pending().await;
+    }
+    tokio::select! {
+        () = mailbox::serve(call) => {}
+        () = watch_others(call) => {}
+    }
+}
+
+/// Returns when another backend has ended the call, or when its result is not to be had by anybody: this backend has been without a lease
+/// for as long as a call may go unread, and nobody reads it here. Until then it runs on. Nearly always the store is away for everybody, as
+/// in a failover, and then nobody ends anything; and where this backend alone is cut off, the store fences it. A call that is read here
+/// runs on in any case: its client gets the result on that connection (SEMANTICS 6, "A store that does not answer").
 async fn watch_others(call: &Arc<CallState>) {
     let Some(fleet) = &call.core.fleet else { return std::future::pending().await };
     let outlet = call.exchange.wait_open().await;
@@ -120,16 +135,21 @@ async fn watch_others(call: &Arc<CallState>) {
     let fenced = async {
         let mut lease = fleet.lease.changes();
         loop {
-            if !fleet.lease.is_fenced() {
-                // The sender lives as long as the endpoint.
-                let _ = lease.changed().await;
-            } else if call.exchange.unread_since().is_some() {
-                return;
-            } else {
-                tokio::select! {
-                    _ = lease.changed() => {}
-                    () = tokio::time::sleep(LOOK_AGAIN) => {}
+            // The sender lives as long as the endpoint.
+            let _ = lease.wait_for(|fenced| *fenced).await;
+            let in_vain = async {
+                tokio::time::sleep(call.core.options.abandon_after).await;
+                while call.exchange.unread_since().is_none() {
+                    tokio::time::sleep(LOOK_AGAIN).await;
                 }
+            };
+            tokio::select! {
+                _ = lease.wait_for(|fenced| !fenced) => {}
+                () = in_vain => return,
+            }
+            // A call that says nothing would not notice that it was ended meanwhile.
+            if outlet.was_taken_over().await {
+                return;
             }
         }
     };

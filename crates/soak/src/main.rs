@@ -1,13 +1,16 @@
 //! Runs the soak, checks what everybody wrote down, and says what it was. Exits with 1 where a promise was broken.
 
-use bowline_soak::{check, journal, options};
+use bowline_soak::{
+    check, journal,
+    options::{self, Options},
+};
 use bowline_testkit::Dir;
 use std::{path::Path, process::ExitCode};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let options = match options::Options::parse(std::env::args().skip(1), journal::now()) {
+    let options = match Options::parse(std::env::args().skip(1), journal::now()) {
         Ok(options) => options,
         Err(error) => {
             eprintln!("{error}\n{}", options::USAGE);
@@ -19,13 +22,13 @@ async fn main() -> ExitCode {
     let folder = options.logs.as_deref().or_else(|| Some(drawn.as_ref()?.path()));
     let folder = folder.expect("given, or drawn").to_owned();
     let made = std::fs::create_dir_all(&folder);
-    eprintln!(
-        "soak: {} clients, {:?}, seed {}, journals in {}",
-        options.clients,
-        options.time,
-        options.seed,
-        folder.display()
-    );
+    let shown = folder.display();
+    if options.check {
+        eprintln!("soak: reading the journals in {shown}");
+    } else {
+        let Options { clients, time, seed, .. } = &options;
+        eprintln!("soak: {clients} clients, {time:?}, seed {seed}, journals in {shown}");
+    }
     let ran = match made {
         Ok(()) if options.check => Ok(()),
         // Stopped by hand, it takes along what it has started.
@@ -44,12 +47,7 @@ async fn main() -> ExitCode {
     for what in &wrong {
         eprintln!("soak: WRONG: {what}");
     }
-    eprintln!(
-        "soak: {} things are wrong; --seed {} and the journals in {}",
-        wrong.len(),
-        options.seed,
-        folder.display()
-    );
+    eprintln!("soak: {} things are wrong; the journals are in {shown}", wrong.len());
     // What happened has to be there to be looked at.
     std::mem::forget(drawn);
     ExitCode::FAILURE
@@ -69,7 +67,7 @@ async fn stopped() -> String {
 }
 
 /// Prints the figures, and returns what is wrong.
-fn verdict(folder: &Path, options: &options::Options) -> Vec<String> {
+fn verdict(folder: &Path, options: &Options) -> Vec<String> {
     match journal::read(folder) {
         Ok(lines) => {
             eprint!("{}", check::figures(&lines));

@@ -18,6 +18,7 @@ mod proxy;
 mod raw;
 mod redis;
 pub mod scripted;
+mod servers;
 mod session;
 mod sse;
 
@@ -31,6 +32,7 @@ pub use program::{Program, Serve};
 pub use proxy::{Proxy, ProxyKind, replace};
 pub use raw::{Chunk, Head, Raw};
 pub use redis::{Redis, RedisCluster, RedisKind, RedisReply, free_port, has_role};
+pub use servers::{RealServer, RunningServer};
 pub use session::{Session, initialize, text_of};
 pub use sse::Block;
 

@@ -22,7 +22,11 @@ impl ProxyKind {
     /// The configuration in `docs/proxies.md`: the one code block that is marked with the proxy's language.
     #[must_use]
     pub fn documented(self) -> String {
-        let file = repository().join("docs/proxies.md");
+        self.documented_in("docs/proxies.md")
+    }
+
+    fn documented_in(self, page: &str) -> String {
+        let file = repository().join(page);
         let text = std::fs::read_to_string(&file)
             .unwrap_or_else(|error| panic!("cannot read {}: {error}", file.display()));
         let fence = match self {
@@ -31,8 +35,8 @@ impl ProxyKind {
             Self::HaProxy => "```haproxy\n",
         };
         let mut blocks = text.split(fence).skip(1);
-        let block = blocks.next().unwrap_or_else(|| panic!("docs/proxies.md has no block {fence:?}"));
-        assert!(blocks.next().is_none(), "docs/proxies.md has two blocks {fence:?}: which is to be tested?");
+        let block = blocks.next().unwrap_or_else(|| panic!("{page} has no block {fence:?}"));
+        assert!(blocks.next().is_none(), "{page} has two blocks {fence:?}: which is to be tested?");
         block.split("```").next().expect("a split has a first part").to_owned()
     }
 
@@ -59,11 +63,24 @@ impl ProxyKind {
     /// Starts it in front of a backend. `config` is as in the documentation: the public address and that of the backend are
     /// exchanged for real ones here, and nothing else.
     pub async fn start(self, config: &str, backend: SocketAddr) -> Proxy {
-        let config = replace(config, "127.0.0.1:8000", &backend.to_string());
+        self.launch(&replace(config, "127.0.0.1:8000", &backend.to_string())).await
+    }
+
+    /// Starts it in front of three backends, with the configuration in `docs/deploy.md`.
+    pub async fn fleet(self, backends: [SocketAddr; 3]) -> Proxy {
+        let mut config = self.documented_in("docs/deploy.md");
+        for (backend, written) in backends.iter().zip(["127.0.0.1:8001", "127.0.0.1:8002", "127.0.0.1:8003"])
+        {
+            config = replace(&config, written, &backend.to_string());
+        }
+        self.launch(&config).await
+    }
+
+    async fn launch(self, config: &str) -> Proxy {
         let daemon = match self {
             Self::Nginx => {
                 let whole = |address: SocketAddr| {
-                    nginx::around(&replace(&config, "listen 80;", &format!("listen {address};")))
+                    nginx::around(&replace(config, "listen 80;", &format!("listen {address};")))
                 };
                 Daemon::start("nginx", whole, nginx::command).await
             }
@@ -71,7 +88,7 @@ impl ProxyKind {
                 // In the clear, and for whatever name, so that it is the backend that refuses strange ones.
                 let whole = |address: SocketAddr| {
                     let site = format!("http://:{} {{\n    bind {}", address.port(), address.ip());
-                    let config = replace(&config, "mcp.example.com {", &site);
+                    let config = replace(config, "mcp.example.com {", &site);
                     format!("{{\n    admin off\n}}\n{config}")
                 };
                 Daemon::start("caddy", whole, |file| {
@@ -88,7 +105,7 @@ impl ProxyKind {
             Self::HaProxy => {
                 // The rest is what Debian's package has in its file, without its log and its user.
                 let whole = |address: SocketAddr| {
-                    let config = replace(&config, "bind :80", &format!("bind {address}"));
+                    let config = replace(config, "bind :80", &format!("bind {address}"));
                     format!(
                         "defaults\n    mode http\n    timeout connect 5s\n    timeout client 50s\n    timeout server 50s\n\n{config}"
                     )

@@ -9,11 +9,14 @@ How it differs from the TypeScript clients:
   --no-repeats), and the third reset with no graceful close between ends the call with an error.
 - Its standalone stream is opened again without end after a graceful close, and given up for good after two failures.
 - One SSE event of more than 1 MiB ends the stream with an error (`max_sse_event_size`); a JSON answer may be larger.
-- With `--mode auto` it asks `server/discover` first and falls back to `initialize` on any error of a legacy server.
+- With `--mode auto` it asks `server/discover` first and falls back to `initialize` on any error of a legacy server; with
+  `--mode modern` it speaks the modern revision without asking.
 """
 
 import collections
 import contextlib
+import itertools
+import os
 import secrets
 import time
 import warnings
@@ -25,6 +28,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
 from everything import everything
+from facade import facade
 from report import Report, expect, options
 from wire import Wire, text_of
 
@@ -101,7 +105,7 @@ async def cancel(report, client, wire, asked, options):
         await anyio.sleep(options.seconds)
         results = wire.responses - before
         expect(results == 0, f"{results} responses came to a cancelled call", **wire.summary())
-        await client.send_ping()
+        await (client.send_ping() if wire.session_id else client.list_tools())
         return {"outcome": "cancelled"} | wire.summary()
 
     await report.step("cancel", work)
@@ -140,7 +144,51 @@ async def many(report, client, wire, asked, options):
     await report.step("many", work)
 
 
-SCENARIOS = {"everything": everything, "slow": slow, "cut": slow, "cancel": cancel, "many": many}
+async def jobs(report, client, wire, asked, options):
+    """Jobs one after another, several at a time, until a file is there: each takes --seconds to --longest, reports and, every
+    other one, asks. Every one must end with its own result, which is received once."""
+
+    async def work():
+        before = wire.tool_results
+        numbers, right, wrong, seen, begun, late = itertools.count(), [], [], [], [], [0.0]
+
+        async def on_progress(done, total, message):
+            seen.append(done)
+
+        async def worker():
+            while not os.path.exists(options.until):
+                number = next(numbers)
+                begun.append(number)
+                key = f"{options.name}-{number}"
+                # Spread evenly, the same in every run.
+                seconds = options.seconds + (options.longest - options.seconds) * ((number * 0.618) % 1)
+                ask = number % 2 == 0
+                arguments = {"file": options.file, "key": key, "ms": round(seconds * 1000), "progress": max(2, round(seconds)), "ask": ask}
+                start = time.monotonic()
+                try:
+                    answer = text_of(await client.call_tool("job", arguments, seconds + 60, on_progress))
+                except Exception as error:  # a failed call is a wrong answer; the others go on
+                    answer = repr(error)
+                late.append(time.monotonic() - start - seconds)
+                if answer == f"job {key}: {'Ann Example' if ask else '-'}":
+                    right.append(key)
+                else:
+                    wrong.append({"key": key, "seconds": seconds, "after": time.monotonic() - start, "answer": answer[:300]})
+
+        async with anyio.create_task_group() as workers:
+            for _ in range(options.parallel):
+                workers.start_soon(worker)
+        results = wire.tool_results - before
+        details = {"calls": len(begun), "right": len(right), "results": results, "progressed": len(seen)}
+        details |= {"asked": asked["elicitation"], "latest": round(max(late), 1)} | wire.summary()
+        expect(not wrong and len(right) == len(begun), f"{len(wrong)} wrong answers", wrong=wrong[:5], **details)
+        expect(results == len(begun), f"received {results} responses to {len(begun)} calls", **details)
+        return details
+
+    await report.step("jobs", work)
+
+
+SCENARIOS = {"everything": everything, "facade": facade, "slow": slow, "cut": slow, "cancel": cancel, "many": many, "jobs": jobs}
 
 
 async def main():
@@ -149,7 +197,7 @@ async def main():
     open_client = contextlib.AsyncExitStack()
     client = Client(
         wire.transport(chosen.url),
-        mode=chosen.mode,
+        mode=chosen.revision if chosen.mode == "modern" else chosen.mode,
         client_info=types.Implementation(name="bowline-test", version="1.0.0"),
         **answers(asked),
     )
@@ -158,7 +206,7 @@ async def main():
         await open_client.enter_async_context(client)
         revision = client.protocol_version
         expect(revision == chosen.revision, f"negotiated {revision}, not {chosen.revision}")
-        return {"revision": revision, "server": client.server_info.name, "session": wire.session_id is not None}
+        return {"revision": revision, "server": client.server_info.name if client.server_info else None, "session": wire.session_id is not None}
 
     async def close():
         await open_client.aclose()
@@ -185,7 +233,7 @@ async def main():
     if await report.step("connect", connect):
         await SCENARIOS[chosen.scenario](report, client, wire, asked, chosen)
         await report.step("close", close)
-        if chosen.scenario == "everything":
+        if chosen.scenario == "everything" and wire.session_id:
             await report.step("terminate", terminate)
             await report.step("gone", gone)
     report.finish()

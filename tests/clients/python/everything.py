@@ -3,6 +3,7 @@
 
 import base64
 
+import anyio
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
@@ -72,6 +73,15 @@ async def everything(report, client, wire, asked, options):
         blob = (await client.read_resource("demo://resource/dynamic/blob/7")).contents[0].blob
         expect(base64.b64decode(blob).startswith(b"Resource 7:"), "not resource 7", blob=blob)
 
+    async def listen():
+        async with client.listen(resource_subscriptions=[TEXT]) as events:
+            text = text_of(await client.call_tool("toggle-subscriber-updates"))
+            expect(text.startswith("Started"), "updates were not started", text=text)
+            with anyio.fail_after(20):
+                event = await anext(aiter(events))
+            text_of(await client.call_tool("toggle-subscriber-updates"))
+            return {"event": type(event).__name__}
+
     async def subscribe():
         await client.subscribe_resource(TEXT)
         # The server sends one update at once and one every 5 s; the first may find no standalone stream yet.
@@ -125,7 +135,10 @@ async def everything(report, client, wire, asked, options):
     async def ping():
         await client.send_ping()
 
-    steps = [list_tools, echo, add, structured_content, progress, unknown_tool, resources, templates, subscribe, prompts,
-             completion, elicitation, sampling, roots, logging, ping]
+    modern = wire.session_id is None
+    steps = [list_tools, echo, add, structured_content, progress, unknown_tool, resources, templates,
+             listen if modern else subscribe, prompts, completion, elicitation, sampling, roots]
+    # A modern client has no session, no log level for all and no `ping`.
+    steps += [] if modern else [logging, ping]
     for step in steps:
         await report.step({"add": "sum"}.get(step.__name__, step.__name__.replace("_", "-")), step)

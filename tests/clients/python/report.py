@@ -15,16 +15,21 @@ def options(scenarios):
     parser = argparse.ArgumentParser(description="A real MCP client: the Python SDK with stock settings.")
     parser.add_argument("url")
     parser.add_argument("scenario", choices=scenarios)
-    parser.add_argument("--seconds", type=float, default=3, help="slow, cut, cancel: how long the call takes")
+    parser.add_argument("--seconds", type=float, default=3, help="slow, cut, cancel: how long the call takes; jobs: how long the shortest one takes")
     parser.add_argument("--expect-once", action="store_true",
                         help="slow, cut: fail unless exactly one response was received (also watches for 1 s after it)")
     parser.add_argument("--no-repeats", action="store_true", help="slow, cut: fail if progress came twice")
     parser.add_argument("--min-resumes", type=int, default=1, help="cut: at least so many GETs with Last-Event-ID")
     parser.add_argument("--calls", type=int, default=100, help="many: how many calls")
     parser.add_argument("--parallel", type=int, default=10, help="many: how many at a time")
+    parser.add_argument("--longest", type=float, default=10, help="jobs: how long the longest one takes")
+    parser.add_argument("--until", default="", help="jobs: no more are begun once this file is there")
+    parser.add_argument("--file", default="", help="jobs: the ledger, for the tool to write to")
+    parser.add_argument("--name", default="job", help="jobs: what the keys of this client's jobs start with")
     parser.add_argument("--revision", default="2025-11-25", help="the revision that must be negotiated")
     parser.add_argument("--gone-status", type=int, default=404, help="everything: a request after the session's end")
-    parser.add_argument("--mode", choices=["legacy", "auto"], default="legacy", help="auto asks server/discover first")
+    parser.add_argument("--mode", choices=["legacy", "auto", "modern"], default="legacy",
+                        help="auto asks server/discover first, modern asks nothing else")
     parser.add_argument("--deadline", type=float, help="give up after so many seconds (default 90, and --seconds)")
     parsed = parser.parse_args()
     if parsed.deadline is None:

@@ -1,5 +1,5 @@
 """Many clients on the Python SDK in one process, for `crates/soak`, which starts it, breaks its connections, kills it, and checks
-what it writes down: `soak.py CONFIG`. Stock settings. The journal is that of `crates/soak/src/journal.rs`; every line is on disk before what
+what it writes down: `soak.py CONFIG`. Stock settings. The journal is that of `crates/soak/src/journal`; every line is on disk before what
 it announces is done, so that a kill loses nothing."""
 
 import contextlib

@@ -17,6 +17,7 @@ class Wire:
         self.resumes = 0  # GETs with Last-Event-ID: attempts to resume a stream
         self.statuses = collections.Counter()  # by method, as {"GET 200": 3}
         self.responses = 0  # results and errors that were received
+        self.tool_results = 0  # those of them that are of tools; the SDK lists tools by itself now and then
         self.notifications = collections.Counter()  # received, by method
         self.errors = []  # exceptions that the transport put into the stream
         self.session_id = None
@@ -49,6 +50,7 @@ class Wire:
             error = getattr(item.message, "error", None)
             # The SDK says this to itself when a stream ends without a response, as that of a cancelled call does.
             self.responses += error is None or error.code != CONNECTION_CLOSED
+            self.tool_results += "content" in (getattr(item.message, "result", None) or {})
 
     @contextlib.asynccontextmanager
     async def next(self, method, seconds, matches=lambda params: True):

@@ -12,6 +12,7 @@ mod modern;
 mod prompts;
 mod resources;
 mod stdio;
+mod tasks;
 mod tools;
 
 use bowline::Revision;

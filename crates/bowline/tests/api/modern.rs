@@ -33,14 +33,18 @@ struct Mirrored {
     count: Option<i64>,
 }
 
-fn request(id: u64, method: &str, mut params: Value, capabilities: &Value) -> Value {
+pub(crate) fn request(id: u64, method: &str, mut params: Value, capabilities: &Value) -> Value {
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities.clone();
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
 /// Sends one request over HTTP; its status, and the last message of the answer.
-async fn send(endpoint: &bowline::Endpoint, request: &Value, more: &[(&str, &str)]) -> (u16, Value) {
+pub(crate) async fn send(
+    endpoint: &bowline::Endpoint,
+    request: &Value,
+    more: &[(&str, &str)],
+) -> (u16, Value) {
     let method = request["method"].as_str().unwrap();
     let mut post = Request::post("/mcp")
         .header("host", "localhost")
@@ -48,7 +52,8 @@ async fn send(endpoint: &bowline::Endpoint, request: &Value, more: &[(&str, &str
         .header("accept", "application/json, text/event-stream")
         .header("mcp-protocol-version", "2026-07-28")
         .header("mcp-method", method);
-    if let Some(name) = request["params"]["name"].as_str().or_else(|| request["params"]["uri"].as_str()) {
+    let named = ["name", "uri", "taskId"].iter().find_map(|member| request["params"][member].as_str());
+    if let Some(name) = named {
         post = post.header("mcp-name", name);
     }
     for (name, value) in more {
@@ -69,11 +74,11 @@ async fn call(endpoint: &bowline::Endpoint, tool: &str, params: Value) -> Value 
     send(endpoint, &request(1, "tools/call", params, &capabilities), &[]).await.1
 }
 
-fn accept(content: Value) -> Value {
+pub(crate) fn accept(content: Value) -> Value {
     json!({ "action": "accept", "content": content })
 }
 
-fn retry(asked: &Value, answers: Value) -> Value {
+pub(crate) fn retry(asked: &Value, answers: Value) -> Value {
     let asked = &asked["result"];
     assert_eq!(asked["resultType"], "input_required", "{asked}");
     json!({ "inputResponses": answers, "requestState": asked["requestState"] })

@@ -26,9 +26,6 @@ const REVISION: &str = "2025-11-25";
 /// The largest answer that is no stream, in bytes.
 const MAX_JSON: usize = 1024 * 1024;
 
-/// The id of the only call.
-const CALL_ID: u64 = 1;
-
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Connection = http1::SendRequest<Full<Bytes>>;
 
@@ -38,6 +35,8 @@ pub(super) struct Client {
     policy: ReconnectPolicy,
     recorder: Recorder,
     session: Option<HeaderValue>,
+    /// The id of its call.
+    id: u64,
     /// The connection of the last request, where it can carry another.
     connection: Option<Connection>,
 }
@@ -57,9 +56,21 @@ impl Client {
         recorder: Recorder,
     ) -> Result<Self, String> {
         let policy = ReconnectPolicy { backoff_base: backoff, ..ReconnectPolicy::default() };
-        let mut client = Self { address, policy, recorder, session: None, connection: None };
+        let mut client = Self { address, policy, recorder, session: None, id: 1, connection: None };
         client.handshake().await.map_err(|failure| failure.to_string())?;
         Ok(client)
+    }
+
+    /// The same client in the same session, for another call, which tells its own timeline.
+    pub(super) fn beside(&self, id: u64, recorder: Recorder) -> Self {
+        Self {
+            address: self.address,
+            policy: self.policy,
+            recorder,
+            session: self.session.clone(),
+            id,
+            connection: None,
+        }
     }
 
     async fn handshake(&mut self) -> Result<(), Failure> {
@@ -94,10 +105,14 @@ impl Client {
     /// Calls the tool and stays with the call, over as many connections as it takes. What comes of it is told to the timeline.
     pub(super) async fn count_to(&mut self, number: u64) {
         let call = json!({
-            "jsonrpc": "2.0", "id": CALL_ID, "method": "tools/call",
-            "params": { "name": "count", "arguments": { "to": number }, "_meta": { "progressToken": "demo" } },
+            "jsonrpc": "2.0", "id": self.id, "method": "tools/call",
+            "params": {
+                "name": "count",
+                "arguments": { "to": number, "call": self.id },
+                "_meta": { "progressToken": self.id },
+            },
         });
-        let mut stream = CallStream::new(self.policy, RequestId::from(CALL_ID));
+        let mut stream = CallStream::new(self.policy, RequestId::from(self.id));
         self.recorder.note(What::Called).await;
         let mut answer = self.post(&call).await;
         let mut presented: Option<String> = None;

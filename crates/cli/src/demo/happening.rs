@@ -74,6 +74,12 @@ impl Recorder {
         (Self { start: Instant::now(), queue }, happenings)
     }
 
+    /// Another timeline with the same start.
+    pub(super) fn beside(&self, bound: usize) -> (Self, mpsc::Receiver<Happening>) {
+        let (queue, happenings) = mpsc::channel(bound);
+        (Self { start: self.start, queue }, happenings)
+    }
+
     /// Milliseconds since the start.
     pub(super) fn now_ms(&self) -> u64 {
         let passed = Instant::now().duration_since(self.start);

@@ -55,7 +55,7 @@ impl View for Lines<'_> {
     }
 }
 
-fn describe(what: &What) -> Value {
+pub(super) fn describe(what: &What) -> Value {
     match what {
         What::SessionOpened { revision } => {
             json!({ "who": "client", "what": "session_opened", "revision": revision })

@@ -8,11 +8,14 @@ mod client;
 mod counter;
 mod happening;
 mod json;
+mod kill;
 mod relay;
 mod terminal;
 #[cfg(test)]
 mod tests;
 mod verdict;
+
+pub use kill::counter_main;
 
 use crate::{
     complain,
@@ -58,6 +61,10 @@ pub struct DemoOptions {
     /// The same in 5 seconds.
     #[arg(long, conflicts_with = "seconds")]
     pub fast: bool,
+    /// Kill more than connections: two processes share a store, one is killed (SIGKILL), the other is told to leave. Takes until a
+    /// lost call has been told so, half a minute or less.
+    #[arg(long)]
+    pub kill: bool,
     /// Print one JSON object for each thing that happens, and one for the verdict.
     #[arg(long)]
     pub json: bool,
@@ -73,6 +80,9 @@ pub enum DemoError {
     /// The demo's own server did not open a session.
     #[error("the demo's server did not open a session: {0}")]
     Session(String),
+    /// A process of the demo did not start.
+    #[error("a backend of the demo did not start: {0}")]
+    Backend(String),
     /// Nowhere to print to.
     #[error("cannot print the timeline: {0}")]
     Output(#[source] io::Error),
@@ -107,9 +117,15 @@ pub(crate) fn main(options: DemoOptions) -> ExitCode {
 /// # Errors
 /// When anything was lost or came twice, and when the demo could not run. The program exits with 1 then.
 pub async fn run(options: DemoOptions) -> Result<(), DemoError> {
-    match run_to(Pace::of(&options), options.json, &mut anstream::stdout()).await {
+    let (pace, mut out) = (Pace::of(&options), anstream::stdout());
+    let outcome = if options.kill {
+        kill::run_to(pace, options.json, &mut out).await
+    } else {
+        run_to(pace, options.json, &mut out).await.map(drop)
+    };
+    match outcome {
         Err(DemoError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        outcome => outcome.map(drop),
+        outcome => outcome,
     }
 }
 
@@ -154,7 +170,7 @@ async fn run_to(pace: Pace, json: bool, out: &mut (dyn Write + Send)) -> Result<
     let mut tasks = JoinSet::new();
     let (recorder, mut happenings) = Recorder::new(QUEUE);
     let server = start_server(pace, &recorder, &mut tasks).await?;
-    let relay = Relay::start(server, recorder.clone(), &mut tasks).await.map_err(DemoError::Listen)?;
+    let relay = Relay::start(vec![server], recorder.clone(), &mut tasks).await.map_err(DemoError::Listen)?;
 
     view.begin().map_err(DemoError::Output)?;
     let mut ledger = Ledger::default();

@@ -1,12 +1,13 @@
 //! The wire: a TCP relay between client and server that can cut a connection the hard way.
 
 use super::happening::{Recorder, What};
+use parking_lot::Mutex;
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 use tokio::{
@@ -41,6 +42,8 @@ pub(super) struct Traffic {
 
 #[derive(Debug, Default)]
 struct Wire {
+    servers: Mutex<Vec<SocketAddr>>,
+    turn: AtomicUsize,
     connections: AtomicU64,
     up: AtomicU64,
     down: AtomicU64,
@@ -56,14 +59,15 @@ enum End {
 }
 
 impl Relay {
-    /// Listens on a free port and passes everything on to `server`.
+    /// Listens on a free port and passes each connection on to one of `servers`, in turn; one that does not accept is passed over.
     pub(super) async fn start(
-        server: SocketAddr,
+        servers: Vec<SocketAddr>,
         recorder: Recorder,
         tasks: &mut JoinSet<()>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let relay = Self { address: listener.local_addr()?, wire: Arc::default() };
+        relay.lead_to(servers);
         let wire = relay.wire.clone();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
@@ -71,7 +75,7 @@ impl Relay {
                 wire.connections.fetch_add(1, Ordering::Relaxed);
                 let (wire, recorder) = (wire.clone(), recorder.clone());
                 connections.spawn(async move {
-                    if let Err(error) = wire.connect(client, server, &recorder).await {
+                    if let Err(error) = wire.connect(client, &recorder).await {
                         tracing::debug!(%error, "a relayed connection ended early");
                     }
                 });
@@ -84,6 +88,11 @@ impl Relay {
     /// Where clients connect to.
     pub(super) const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where connections lead from now on.
+    pub(super) fn lead_to(&self, servers: Vec<SocketAddr>) {
+        *self.wire.servers.lock() = servers;
     }
 
     /// Passes on half of whatever the client is sent next, then resets that connection on both sides.
@@ -102,13 +111,8 @@ impl Relay {
 }
 
 impl Wire {
-    async fn connect(
-        &self,
-        mut client: TcpStream,
-        server: SocketAddr,
-        recorder: &Recorder,
-    ) -> io::Result<()> {
-        let mut server = TcpStream::connect(server).await?;
+    async fn connect(&self, mut client: TcpStream, recorder: &Recorder) -> io::Result<()> {
+        let mut server = self.server().await?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         let (client_reads, client_writes) = client.split();
@@ -124,6 +128,20 @@ impl Wire {
             server.set_zero_linger()?;
         }
         Ok(())
+    }
+
+    /// A connection to the next server that accepts one.
+    async fn server(&self) -> io::Result<TcpStream> {
+        let servers = self.servers.lock().clone();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let mut refused = io::Error::from(io::ErrorKind::NotConnected);
+        for other in 0..servers.len() {
+            match TcpStream::connect(servers[turn.wrapping_add(other) % servers.len()]).await {
+                Ok(server) => return Ok(server),
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
     }
 
     async fn pass_up(&self, mut client: ReadHalf<'_>, mut server: WriteHalf<'_>) -> io::Result<End> {

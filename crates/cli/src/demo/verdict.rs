@@ -121,7 +121,7 @@ impl Verdict {
 }
 
 /// Everything that is wrong with what was seen of a call that had to count to `asked`.
-fn judge(asked: u64, seen: &Ledger) -> Vec<Problem> {
+pub(super) fn judge(asked: u64, seen: &Ledger) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut times: BTreeMap<u64, usize> = BTreeMap::new();
     for number in &seen.received {

@@ -40,6 +40,15 @@ pub(crate) struct ChildSettings {
     pub(crate) pool: Option<usize>,
     pub(crate) init_timeout: Duration,
     pub(crate) max_children: usize,
+    pub(crate) modern: ModernSettings,
+}
+
+/// What clients of the modern revision may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ModernSettings {
+    pub(crate) max_children: usize,
+    pub(crate) idle: Duration,
+    pub(crate) join_reissued: Option<Duration>,
 }
 
 /// The child of a command line. `stdio_typed`: `--stdio` did not come from its variable, over which a command wins.
@@ -73,6 +82,11 @@ pub(crate) fn child_spec(
         pool: options.pool,
         init_timeout: options.init_timeout,
         max_children: options.max_children,
+        modern: ModernSettings {
+            max_children: options.max_modern_children,
+            idle: options.modern_idle,
+            join_reissued: options.join_reissued,
+        },
     })
 }
 

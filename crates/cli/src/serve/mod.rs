@@ -10,7 +10,7 @@ pub(crate) mod options;
 mod reload;
 mod run;
 mod settings;
-mod signals;
+pub(crate) mod signals;
 mod store;
 mod tls;
 mod tokens;

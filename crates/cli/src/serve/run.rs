@@ -157,6 +157,9 @@ fn gateway(settings: &Settings, guard: Guard) -> Arc<Gateway> {
     options.sharing = settings.sharing;
     options.init_timeout = settings.init_timeout;
     options.max_children = settings.max_children;
+    options.max_modern_children = settings.modern.max_children;
+    options.modern_idle = settings.modern.idle;
+    options.join_reissued = settings.modern.join_reissued;
     Gateway::new(options, guard)
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     address::{Address, AddressError},
-    command::{self, CommandError},
+    command::{self, CommandError, ModernSettings},
     keys::{self, KeyError},
     options::{ChildMode, Mode, Response, ServeOptions, Stale},
     store::{StoreOptions, StoreUrl, StoreUrlError},
@@ -58,6 +58,10 @@ pub(crate) enum UsageError {
     ChildNeedsSession,
     #[error("--pool and --child shared contradict each other: one process is no pool; leave one out")]
     PoolShared,
+    #[error(
+        "--join-reissued needs tokens (--auth-token-file): where nobody says who it is, no two requests are provably of one client"
+    )]
+    JoinNeedsTokens,
     #[error("--stateful and --stateless (or --session-mode stateless) contradict each other; give one")]
     ModeConflict,
 }
@@ -90,6 +94,7 @@ pub(crate) struct Settings {
     pub(crate) sharing: Sharing,
     pub(crate) init_timeout: Duration,
     pub(crate) max_children: usize,
+    pub(crate) modern: ModernSettings,
     pub(crate) drain_timeout: Duration,
 }
 
@@ -128,6 +133,9 @@ impl Settings {
         }
         let access = options.access;
         let tokens = Tokens::new(access.auth_token_file.as_deref(), typed("auth_token_file"), environment)?;
+        if child.modern.join_reissued.is_some() && tokens.is_none() {
+            return Err(UsageError::JoinNeedsTokens);
+        }
         let tls = match (access.tls_cert, access.tls_key) {
             (Some(cert), Some(key)) => Some(Tls::new(cert, key)?),
             // The options require one another.
@@ -199,6 +207,7 @@ impl Settings {
             sharing,
             init_timeout: child.init_timeout,
             max_children: child.max_children,
+            modern: child.modern,
             drain_timeout: network.drain_timeout,
         })
     }
@@ -289,7 +298,7 @@ mod tests {
         let settings = settings(
             "--listen [::1]:0 --path /x/ --json-hold 500ms --max-connection 0 --retry 3s --expected-outage 8s \
              --keep-alive 5s --session-ttl 1h --sealed-ttl 10m --call-timeout 2h --abandon-after 1m --drain-timeout 0 \
-             --body-limit 64KiB --max-sessions 5 --max-children 6 --max-connections 7 --max-calls-per-session 8 \
+             --body-limit 64KiB --max-sessions 5 --max-children 6 --max-modern-children 16 --modern-idle 17s --max-connections 7 --max-calls-per-session 8 \
              --max-held-streams 9 --allow-origin https://a.example,https://b.example --allow-origin null --allow-host a.example \
              --trust-proxy --child shared --admin 127.0.0.1:0 --rate-limit 600/m --rate-burst 9 --max-concurrent-per-client 10 \
              --max-sessions-per-client 11 --body-timeout 12s --header-timeout 13s --write-timeout 14s --handshake-timeout 15s --init-timeout 5s --response sse -- cat",
@@ -311,6 +320,9 @@ mod tests {
         assert_eq!((endpoint.max_sessions, endpoint.max_calls_per_session), (5, 8));
         assert_eq!(endpoint.max_held_streams, 9);
         assert_eq!((settings.max_children, settings.listener.max_connections), (6, 7));
+        let modern = settings.modern;
+        assert_eq!((modern.max_children, modern.idle), (16, Duration::from_secs(17)));
+        assert_eq!(modern.join_reissued, None);
         assert_eq!(settings.drain_timeout, Duration::ZERO);
         assert_eq!(settings.address.to_string(), "[::1]:0");
         assert_eq!(settings.path, "/x/");
@@ -384,6 +396,8 @@ mod tests {
             ("--stateless --child session -- cat", "--child session cannot serve --session-mode stateless"),
             ("--pool 3 -- cat", "--pool needs --session-mode stateless"),
             ("--stateless --child shared --pool 3 -- cat", "--pool and --child shared contradict each other"),
+            ("--join-reissued 30s -- cat", "--join-reissued needs tokens"),
+            ("--max-modern-children 0 -- cat", "expected a whole number from 1"),
             ("--stateless --pool 0 -- cat", "expected a whole number from 1"),
             ("--listen 127.0.0.1:1 --port 2 -- cat", "--listen already names address and port"),
             ("--listen 8000 -- cat", "--port 8000"),

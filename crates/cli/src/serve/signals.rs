@@ -30,11 +30,16 @@ impl Leave {
 
     /// The exit code of a program that this signal ended: 128 and its number.
     pub(crate) fn exit_code(self) -> ExitCode {
-        ExitCode::from(match self {
+        ExitCode::from(self.code())
+    }
+
+    /// The same as a number.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
             Self::Terminate => 143,
             Self::Interrupt => 130,
             Self::HangUp => 129,
-        })
+        }
     }
 }
 

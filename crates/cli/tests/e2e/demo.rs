@@ -24,3 +24,22 @@ async fn wrong_usage_is_2() {
         assert!(ended.stderr.contains("--seconds"), "{}", ended.stderr);
     }
 }
+
+/// Processes are started, killed and told to leave; what is left is a verdict.
+#[tokio::test]
+async fn a_killed_backend_costs_an_error_and_nothing_else() {
+    let ended = run(bowline(&["demo", "--kill", "--fast"])).await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{}", ended.stdout);
+    for part in [
+        "the wire is CUT",
+        "A is KILLED",
+        "owner_lost, outcome unknown",
+        "B has left, exit code 0",
+        "RESULT: 210",
+        "RESULT: 6",
+        "Nothing lost in silence, nothing run twice.",
+    ] {
+        assert!(ended.stdout.contains(part), "no `{part}` in {}", ended.stdout);
+    }
+    assert!(ended.stdout.lines().all(|line| line.len() <= 100), "{}", ended.stdout);
+}

@@ -16,10 +16,10 @@ use tokio::task::JoinHandle;
 
 /// A source of moments (splitmix64): the same seed, the same moments.
 #[derive(Clone)]
-struct Chance(u64);
+pub(crate) struct Chance(u64);
 
 impl Chance {
-    fn new(test: u64) -> Self {
+    pub(crate) fn new(test: u64) -> Self {
         let seed = std::env::var("BOWLINE_E2E_SEED").ok().map(|seed| seed.parse().expect("a number"));
         let seed = seed.unwrap_or_else(|| {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
@@ -29,7 +29,7 @@ impl Chance {
         Self(seed ^ test.rotate_left(32))
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -37,11 +37,11 @@ impl Chance {
         (z ^ (z >> 31)) % bound
     }
 
-    fn moment(&mut self, most_ms: u64) -> Duration {
+    pub(crate) fn moment(&mut self, most_ms: u64) -> Duration {
         Duration::from_millis(self.below(most_ms))
     }
 
-    fn fork(&mut self) -> Self {
+    pub(crate) fn fork(&mut self) -> Self {
         Self(self.below(u64::MAX))
     }
 }

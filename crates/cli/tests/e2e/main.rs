@@ -3,18 +3,24 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod authorization;
 mod bodies;
 mod checks;
 mod clients;
+mod commands;
 mod common;
+mod connect;
 mod connections;
 mod cursors;
 mod demo;
 mod drain;
 mod faults;
 mod field;
+mod fleet;
 mod inspector;
 mod lifecycle;
+mod manual;
+mod modern;
 mod production;
 mod proxies;
 mod rawfuzz;

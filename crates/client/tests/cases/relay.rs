@@ -18,6 +18,12 @@ impl Host {
         Self { relay: Relay::new(Target::http(&server.url()).unwrap(), options, sender), inbox }
     }
 
+    fn patient(server: &Scripted, options: ClientOptions, patience: Duration) -> Self {
+        let (sender, inbox) = mpsc::channel(16);
+        let target = Target::http(&server.url()).unwrap();
+        Self { relay: Relay::patient(target, options, sender, patience), inbox }
+    }
+
     async fn says(&self, message: Value) {
         let text = bytes::Bytes::from(message.to_string());
         self.relay.forward(bowline_proto::jsonrpc::parse_message(text).unwrap()).await;
@@ -136,4 +142,53 @@ async fn an_absent_server_is_told_in_time() {
     assert!(host.initialize().await["result"].is_object());
     host.calls(1).await;
     assert_eq!(host.hears().await["result"]["content"][0]["text"], "done");
+}
+
+/// A patient bridge introduces a stand-in; the first request waits for the server, and is answered when it comes.
+#[tokio::test]
+async fn a_stand_in_is_introduced_for_an_absent_server() {
+    let server = Scripted::start(with_session([call_done()])).await;
+    server.down();
+    let mut options = options();
+    options.outage = Duration::from_secs(10);
+    let mut host = Host::patient(&server, options, Duration::from_millis(100));
+    let hello = host.initialize().await;
+    assert_eq!(hello["result"]["capabilities"]["prompts"], json!({ "listChanged": true }));
+    host.calls(1).await;
+    host.calls(2).await;
+    host.says(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } }))
+        .await;
+    // A second handshake is none.
+    host.says(json!({ "jsonrpc": "2.0", "id": 3, "method": "initialize" })).await;
+    assert_eq!(host.hears().await["error"]["message"], "already initialized");
+    server.up().await;
+    let mut heard = Vec::new();
+    for _ in 0..4 {
+        heard.push(host.hears().await);
+    }
+    let changed = heard
+        .iter()
+        .filter(|message| message["method"].as_str().is_some_and(|m| m.ends_with("list_changed")));
+    assert_eq!(changed.count(), 3, "{heard:?}");
+    let answers: Vec<_> = heard.iter().filter(|message| message["method"].is_null()).collect();
+    assert_eq!((answers.len(), &answers[0]["id"]), (1, &json!(1)), "{heard:?}");
+    assert_eq!(answers[0]["result"]["content"][0]["text"], "done");
+    assert_eq!((host.relay.waiting(), server.count("POST", "tools/call")), (0, 1));
+}
+
+/// And where it stays away, the request gets an error that says that it did not run.
+#[tokio::test]
+async fn a_request_does_not_wait_for_an_absent_server_for_ever() {
+    let server = Scripted::start(with_session([])).await;
+    server.down();
+    let mut options = options();
+    options.outage = Duration::from_millis(200);
+    let mut host = Host::patient(&server, options, Duration::from_millis(50));
+    host.initialize().await;
+    host.calls(1).await;
+    let answer = host.hears().await;
+    assert_eq!(answer["error"]["data"], json!({ "reason": "upstream_unreachable" }), "{answer}");
+    host.relay.close().await;
+    host.calls(2).await;
+    assert_eq!(host.hears().await["error"]["data"]["reason"], "closed");
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use bowline_testkit::{Answer, Raw, Session, eventually, patiently};
+use bowline_testkit::{Answer, Raw, RealClient, Session, eventually, patiently};
 use serde_json::{Value, json};
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
@@ -99,6 +99,24 @@ async fn fifty_clients_of_each_era_at_once_get_their_own_answers() {
     }
     while let Some(done) = all.join_next().await {
         done.unwrap();
+    }
+}
+
+/// Real clients in each of their modern modes: tools, questions in rounds, a listening stream.
+#[tokio::test]
+async fn real_clients_are_served_in_their_modern_modes() {
+    let fixture = Fixture::start().await;
+    let url = format!("http://{}/mcp", fixture.address);
+    for (client, mode) in [
+        (RealClient::TypeScript2, "modern"),
+        (RealClient::TypeScript2, "auto"),
+        (RealClient::Python, "modern"),
+        (RealClient::Python, "auto"),
+        (RealClient::Rmcp, "discover"),
+        (RealClient::Rmcp, "auto"),
+    ] {
+        let scenario = format!("facade --mode {mode} --revision 2026-07-28");
+        client.run(&url, &scenario, Duration::from_secs(60)).await.passed();
     }
 }
 

@@ -1,7 +1,10 @@
 //! Keeps a process running for somebody: the first start, the pauses, and how a new process is brought to where the old one was.
 
+mod handshake;
 mod restore;
+mod rounds;
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -10,11 +13,12 @@ use std::time::Duration;
 use bowline_proto::jsonrpc::{ErrorObject, Raw, Reply};
 use bowline_server::Call;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::child::{Backoff, Exit};
 use crate::common::Common;
+use crate::era::request_for_legacy;
 use crate::gate::jitter;
 use crate::lists::Seen;
 use crate::tokens::with_token;
@@ -44,6 +48,22 @@ enum Start {
     Again,
 }
 
+/// What becomes of the progress token of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tokens {
+    /// It passes: all calls are one client's.
+    AsTheyAre,
+    /// An id of ours takes its place.
+    Replaced,
+    /// So it does, and what the process logs meanwhile is this call's.
+    ReplacedWithLogs,
+}
+
+/// Whether a call is that of a modern client.
+pub(crate) fn is_modern(call: &Call) -> bool {
+    call.round().is_some()
+}
+
 /// What `initialize` was answered by the first process.
 pub(crate) struct Hello {
     /// The result.
@@ -62,6 +82,8 @@ pub(crate) struct Keeper {
     /// The result of the first `initialize`: what the clients were told.
     told: Mutex<Option<Raw>>,
     seen: Mutex<Seen>,
+    /// What the process is subscribed to for clients that listen.
+    subscribed: AsyncMutex<(Weak<Upstream>, BTreeSet<String>)>,
     looping: AtomicBool,
     /// Where the first process stands.
     begins: Start,
@@ -98,6 +120,7 @@ impl Keeper {
             phase: watch::Sender::new(Phase::Starting),
             told: Mutex::new(None),
             seen: Mutex::default(),
+            subscribed: AsyncMutex::default(),
             looping: AtomicBool::new(false),
             begins,
         })
@@ -151,33 +174,54 @@ impl Keeper {
         }
     }
 
-    /// Has `upstream`, which is or was this keeper's process, work on a call under `id`. `None` when nothing was sent: then it is known that
+    /// Has `upstream`, which is or was this keeper's process, work on a call. `None` when nothing was sent: then it is known that
     /// it does not serve any more, and another one can be asked.
-    pub(crate) async fn ask(
+    pub(crate) async fn ask(&self, upstream: &Arc<Upstream>, call: &Call, tokens: Tokens) -> Option<Reply> {
+        if upstream.is_modern() {
+            return self.ask_in_rounds(upstream, call, tokens).await;
+        }
+        let params = call.params().cloned();
+        let params = if is_modern(call) { request_for_legacy(params) } else { params };
+        self.send(upstream, call, params, tokens).await
+    }
+
+    /// The same for a process that several clients share: the call's progress token is replaced by an id of our own.
+    pub(crate) async fn ask_shared(&self, upstream: &Arc<Upstream>, call: &Call) -> Option<Reply> {
+        upstream.initialized(None);
+        self.ask(upstream, call, Tokens::Replaced).await
+    }
+
+    /// Sends a call with these parameters.
+    async fn send(
         &self,
         upstream: &Arc<Upstream>,
         call: &Call,
-        id: u64,
         params: Option<Raw>,
+        tokens: Tokens,
     ) -> Option<Reply> {
+        let id = upstream.next_id();
+        let params = match tokens {
+            Tokens::AsTheyAre => params,
+            Tokens::Replaced | Tokens::ReplacedWithLogs => match with_token(params.as_ref(), id) {
+                Ok(params) => params,
+                Err(error) => return Some(error.into()),
+            },
+        };
         match upstream.request(id, Some(call), call.method(), params).await {
-            Outcome::Answered(reply) => Some(reply),
+            Outcome::Answered(reply) => {
+                if call.method() == "tools/list"
+                    && let Reply::Result(result) = &reply
+                {
+                    self.common.headers.note(&self.common.name, result);
+                }
+                Some(reply)
+            }
             Outcome::Lost(how) => Some(self.common.lost(call.method(), &how).into()),
             Outcome::Failed(error) => Some(error.into()),
             Outcome::NotSent => {
                 self.past(upstream).await;
                 None
             }
-        }
-    }
-
-    /// The same for a process that several clients share: the call's progress token is replaced by an id of our own.
-    pub(crate) async fn ask_shared(&self, upstream: &Arc<Upstream>, call: &Call) -> Option<Reply> {
-        upstream.initialized(None);
-        let id = upstream.next_id();
-        match with_token(call.params(), id) {
-            Ok(params) => self.ask(upstream, call, id, params).await,
-            Err(error) => Some(error.into()),
         }
     }
 
@@ -364,47 +408,21 @@ impl Keeper {
             Failure { error: common.unavailable("could not be started"), counts: true }
         })?;
         let starting = Starting { upstream: upstream.clone(), grace: common.options.end_grace, armed: true };
-        let asked = upstream.request(upstream.next_id(), None, "initialize", Some(audience.hello()));
-        let failed = |error, counts| Err(Failure { error, counts });
-        let result = match timeout(common.options.init_timeout, asked).await {
-            Ok(Outcome::Answered(Reply::Result(result))) if result.is_object() => result,
-            Ok(Outcome::Answered(Reply::Result(_))) => {
-                return failed(
-                    common.unavailable("answered initialize with something that is no object"),
-                    true,
-                );
-            }
-            // Its own words, about what this client said: no reason to be careful with the next one.
-            Ok(Outcome::Answered(reply @ Reply::Error(_))) => {
-                let error = reply.into_result().err();
-                return failed(error.unwrap_or_else(|| common.unavailable("refused initialize")), false);
-            }
-            Ok(Outcome::Failed(error)) => return failed(error, true),
-            Ok(Outcome::Lost(_) | Outcome::NotSent) => {
-                let exit = upstream.ended().await;
-                tracing::warn!(
-                    target: "bowline::gateway",
-                    child = %common.name,
-                    stderr = %exit.stderr_tail,
-                    "the server {exit}, before it answered initialize"
-                );
-                let what = format!("{} before it answered initialize", exit.reason.for_clients());
-                return failed(common.unavailable(&what), true);
-            }
-            Err(_) => {
-                let text = format!(
-                    "the server {} did not answer initialize within {:?}",
-                    common.name, common.options.init_timeout
-                );
-                return failed(ErrorObject::internal("timeout", text), true);
-            }
-        };
-        upstream.speaks(&result);
+        let (result, modern) = self.shake_hands(&upstream, audience.hello()).await?;
+        upstream.speaks(&result, modern);
+        if let Some(info) = result.member("serverInfo") {
+            *common.server_info.lock() = Some(info.detached());
+        }
         if start != Start::Again {
             // The line it came on may be large; this is kept as long as the session.
             *self.told.lock() = Raw::parse(result.as_str().to_owned()).ok();
         }
-        if start != Start::First {
+        if modern {
+            let uris = audience.subscriptions().into_iter().collect();
+            // Whoever waits for the process does not wait for this.
+            let upstream = upstream.clone();
+            tokio::spawn(async move { upstream.listen(&uris).await });
+        } else if start != Start::First {
             upstream.initialized(None);
             self.restore(&upstream, &*audience, &result).await;
         }

@@ -1,5 +1,6 @@
 //! Brings a new process to where the old one was, and tells clients what is different all the same.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bowline_proto::jsonrpc::{Notification, Raw};
@@ -42,6 +43,35 @@ impl Keeper {
         if timeout(self.common.options.init_timeout, all).await.is_err() {
             tracing::warn!(target: "bowline::gateway", child = %self.common.name, "not everything was applied to the new process in time");
         }
+    }
+
+    /// Subscribes the process to what somebody listens to, and to nothing else: each resource once, however many listen.
+    pub(crate) async fn subscribe(&self, wanted: impl Fn() -> BTreeSet<String> + Send) {
+        // Held to the end, so that what was wanted last is what counts.
+        let mut held = self.subscribed.lock().await;
+        let Ok(upstream) = self.upstream().await else { return };
+        upstream.initialized(None);
+        if !std::ptr::eq(held.0.as_ptr(), Arc::as_ptr(&upstream)) {
+            *held = (Arc::downgrade(&upstream), BTreeSet::new());
+        }
+        let wanted = wanted();
+        if held.1 == wanted {
+            return;
+        }
+        if upstream.is_modern() {
+            upstream.listen(&wanted).await;
+            held.1 = wanted;
+            return;
+        }
+        let over = held.1.difference(&wanted).map(|uri| ("resources/unsubscribe", uri));
+        let new = wanted.difference(&held.1).map(|uri| ("resources/subscribe", uri));
+        for (method, uri) in over.chain(new) {
+            let params = Raw::from_value(&serde_json::json!({ "uri": uri })).ok();
+            if let Err(error) = upstream.ask(method, params, self.common.options.init_timeout).await {
+                tracing::warn!(target: "bowline::gateway", child = %self.common.name, "{method}: {}", error.message);
+            }
+        }
+        held.1 = wanted;
     }
 
     /// Compares the lists of the new process with what clients have seen, and tells them what changed: where the

@@ -1,6 +1,7 @@
 //! One process as the gateway talks to it: requests with ids of ours, what comes back, and the end.
 
 mod fit;
+mod listening;
 mod questions;
 mod reading;
 mod silence;
@@ -18,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
 use self::fit::Fit;
+use self::listening::Listening;
 pub(crate) use self::questions::Question;
 use self::silence::Silence;
 use crate::child::{Child, Exit, SendError, SpawnError};
@@ -86,6 +88,9 @@ pub(crate) struct Upstream {
     probe: AtomicU64,
     /// What it speaks.
     fit: Mutex<Fit>,
+    /// Whether that is a revision without a handshake, in which every request says what it needs.
+    modern: AtomicBool,
+    listening: Listening,
     silence: Mutex<Silence>,
 }
 
@@ -111,6 +116,8 @@ impl Upstream {
             hangs: AtomicBool::new(false),
             probe: AtomicU64::new(0),
             fit: Mutex::default(),
+            modern: AtomicBool::new(false),
+            listening: Listening::default(),
             silence: Mutex::new(Silence::new(Instant::now())),
         });
         tokio::spawn(upstream.clone().run(lines, common.alive(), place));
@@ -138,7 +145,7 @@ impl Upstream {
     pub(crate) fn initialized(&self, notification: Option<Notification>) -> bool {
         let mut sent = self.initialized.lock();
         let first = !std::mem::replace(&mut *sent, true);
-        if first {
+        if first && !self.is_modern() {
             let notification =
                 notification.unwrap_or_else(|| Notification::new("notifications/initialized", None));
             self.notify(notification);
@@ -149,14 +156,24 @@ impl Upstream {
     /// Sends a notification in the words of the process. One that finds no room is dropped and counted: it must not hold up
     /// who sends it.
     pub(crate) fn notify(&self, notification: Notification) {
+        if self.is_modern() && &*notification.method != "notifications/cancelled" {
+            // What a modern server has to know of its client stands in each request.
+            return;
+        }
         if let Some(notification) = self.fit().notification(notification) {
             self.post(notification.to_bytes());
         }
     }
 
-    /// Takes note of what the process speaks: its answer to `initialize`.
-    pub(crate) fn speaks(&self, hello: &Raw) {
-        *self.fit.lock() = Fit::of_hello(hello);
+    /// Takes note of what the process speaks: its answer to `initialize`, or what would be that of a modern one.
+    pub(crate) fn speaks(&self, hello: &Raw, modern: bool) {
+        self.modern.store(modern, Ordering::Relaxed);
+        *self.fit.lock() = if modern { Fit::default() } else { Fit::of_hello(hello) };
+    }
+
+    /// Whether the process speaks a revision without a handshake.
+    pub(crate) fn is_modern(&self) -> bool {
+        self.modern.load(Ordering::Relaxed)
     }
 
     fn fit(&self) -> Fit {
@@ -279,6 +296,11 @@ impl Upstream {
     /// The running call that was sent under that id.
     pub(crate) fn call_of(&self, id: u64) -> Option<Call> {
         self.table.lock().pending.call(id)
+    }
+
+    /// From here on, what the process works on for `from` is for `to`.
+    pub(crate) fn hand_over(&self, from: &Call, to: &Call) {
+        self.table.lock().pending.hand_over(from, to);
     }
 
     fn take(&self, id: u64) -> Option<oneshot::Sender<Outcome>> {

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout};
 use super::{Outcome, Upstream};
 use crate::child::{Exit, ExitReason, Lines, Received};
 use crate::common::Alive;
+use crate::era;
 use crate::line::{Broken, broken_response, our_id};
 
 /// At most one warning about lines that are no messages in this time.
@@ -163,6 +164,7 @@ impl Upstream {
         match ours.and_then(|id| self.take(id)) {
             Some(pending) => drop(pending.send(Outcome::Answered(reply))),
             None if ours == Some(self.probe.load(Ordering::Relaxed)) => {}
+            None if ours.is_some_and(|id| self.listening.heard(id)) => {}
             None => {
                 self.common.counters.late.up();
                 tracing::debug!(
@@ -175,6 +177,18 @@ impl Upstream {
     }
 
     fn notification(&self, notification: &Notification) {
+        let plain;
+        let notification = match era::subscription_of(notification) {
+            Some(id) if self.is_modern() => {
+                if &*notification.method == "notifications/subscriptions/acknowledged" {
+                    self.listening.heard(id);
+                    return;
+                }
+                plain = era::untagged(notification);
+                &plain
+            }
+            _ => notification,
+        };
         match Subject::of(&notification.method) {
             Subject::Cancelled => self.questions.cancel(notification),
             subject => {

@@ -3,11 +3,15 @@
 #![allow(clippy::unwrap_used)] // a failed setup is a failed test
 
 mod bounds;
+mod bridge;
 mod deaths;
+mod eras;
 mod handshake;
 mod messages;
+mod modern;
 mod odd;
 mod questions;
+mod reissues;
 mod shared;
 mod support;
 mod taken_up;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bowline_gateway::child::{ChildSpec, Environment, Guard, StderrPolicy};
 use bowline_gateway::{Gateway, GatewayOptions};
 use bowline_proto::sse::{Decoder, Limits};
-use bowline_server::{Body, Endpoint, Options};
+use bowline_server::{Body, Endpoint, EndpointBuilder, Options};
 use bowline_store::{MemoryLimits, MemoryStore};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -22,7 +22,16 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The fixture server with these options.
 pub(crate) fn fixture(args: &[&str]) -> GatewayOptions {
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/fixture_server.py");
+    script("fixture_server.py", args)
+}
+
+/// The fixture server that speaks the modern revision only.
+pub(crate) fn modern_fixture(args: &[&str]) -> GatewayOptions {
+    script("modern_server.py", args)
+}
+
+fn script(name: &str, args: &[&str]) -> GatewayOptions {
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures").join(name);
     let args = [script.to_str().unwrap()].into_iter().chain(args.iter().copied());
     let mut spec = ChildSpec::new("python3", args);
     spec.name = "fixture".into();
@@ -108,6 +117,15 @@ impl Server {
         limits.event_bytes = 64 << 20;
         let store = Arc::new(MemoryStore::new(limits));
         let endpoint = Endpoint::builder(gateway.clone()).options(endpoint).store(store).build();
+        Self { gateway, endpoint }
+    }
+
+    pub(crate) fn built(
+        options: GatewayOptions,
+        with: impl FnOnce(EndpointBuilder) -> EndpointBuilder,
+    ) -> Self {
+        let gateway = Gateway::new(options, Guard::none());
+        let endpoint = with(Endpoint::builder(gateway.clone())).build();
         Self { gateway, endpoint }
     }
 
@@ -247,7 +265,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    fn new(response: Response<Body>) -> Self {
+    pub(crate) fn new(response: Response<Body>) -> Self {
         let status = response.status();
         let stream = response.headers().get("content-type").is_some_and(|kind| kind == "text/event-stream");
         Self {

@@ -1,6 +1,6 @@
 //! `subscriptions/listen`: what a client wants to hear of, and how it is told.
 
-use super::meta::SUBSCRIPTION_ID;
+use super::{meta::SUBSCRIPTION_ID, tasks};
 use crate::{
     jsonrpc::{Notification, Raw, RequestId},
     projection::elements,
@@ -14,6 +14,9 @@ pub const MAX_RESOURCES: usize = 1_000;
 /// The longest URI that is listened to, in bytes.
 pub const MAX_URI_BYTES: usize = 8 * 1024;
 
+/// How many tasks one request may listen to.
+pub const MAX_TASKS: usize = 100;
+
 /// What is listened to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListenFilter {
@@ -25,6 +28,8 @@ pub struct ListenFilter {
     pub resources: bool,
     /// Changes of these resources.
     pub uris: BTreeSet<String>,
+    /// These tasks, by id.
+    pub tasks: BTreeSet<String>,
 }
 
 impl ListenFilter {
@@ -55,15 +60,27 @@ impl ListenFilter {
                 uris.insert(uri);
             }
         }
+        let mut tasks = BTreeSet::new();
+        if let Some(list) = wanted.member("taskIds").filter(|list| list.as_str() != "null") {
+            let not_texts = || "notifications.taskIds has to be a list of ids of tasks".to_owned();
+            let list = elements(&list).ok_or_else(not_texts)?;
+            if list.len() > MAX_TASKS {
+                return Err(format!("one request may listen to {MAX_TASKS} tasks"));
+            }
+            for id in list {
+                tasks.insert(id.string().ok_or_else(not_texts)?);
+            }
+        }
         Ok(Self {
             tools: flag("toolsListChanged")?,
             prompts: flag("promptsListChanged")?,
             resources: flag("resourcesListChanged")?,
             uris,
+            tasks,
         })
     }
 
-    /// What of this a server with these capabilities announces.
+    /// What of this a server with these capabilities announces. Which of the tasks there are is not known here: they stay.
     #[must_use]
     pub fn honoured(&self, capabilities: &Raw) -> Self {
         let says = |name: &str, flag: &str| {
@@ -78,6 +95,7 @@ impl ListenFilter {
             prompts: self.prompts && says("prompts", "listChanged"),
             resources: self.resources && says("resources", "listChanged"),
             uris: if subscribes { self.uris.clone() } else { BTreeSet::new() },
+            tasks: self.tasks.clone(),
         }
     }
 
@@ -91,6 +109,10 @@ impl ListenFilter {
             "notifications/resources/updated" => {
                 let uri = notification.params.as_ref().and_then(|params| params.member("uri")?.string());
                 uri.is_some_and(|uri| self.uris.contains(&uri))
+            }
+            tasks::NOTIFICATION => {
+                let id = notification.params.as_ref().and_then(|params| params.member("taskId")?.string());
+                id.is_some_and(|id| self.tasks.contains(&id))
             }
             _ => false,
         }
@@ -110,6 +132,9 @@ impl ListenFilter {
         }
         if !self.uris.is_empty() {
             value["resourceSubscriptions"] = json!(self.uris);
+        }
+        if !self.tasks.is_empty() {
+            value["taskIds"] = json!(self.tasks);
         }
         value
     }
@@ -156,8 +181,10 @@ mod tests {
 
     #[test]
     fn only_what_was_asked_for_is_wanted() {
-        let filter =
-            read(&json!({ "toolsListChanged": true, "resourceSubscriptions": ["a:1"], "x": 1 })).unwrap();
+        let filter = read(
+            &json!({ "toolsListChanged": true, "resourceSubscriptions": ["a:1"], "taskIds": ["t"], "x": 1 }),
+        )
+        .unwrap();
         let note = |method: &'static str, params: Value| Notification::new(method, Some(raw(&params)));
         for (notification, wanted) in [
             (note("notifications/tools/list_changed", json!({})), true),
@@ -166,6 +193,9 @@ mod tests {
             (note("notifications/resources/updated", json!({ "uri": "a:1" })), true),
             (note("notifications/resources/updated", json!({ "uri": "a:2" })), false),
             (note("notifications/resources/updated", json!({})), false),
+            (note("notifications/tasks", json!({ "taskId": "t" })), true),
+            (note("notifications/tasks", json!({ "taskId": "u" })), false),
+            (note("notifications/tasks", json!({})), false),
             (note("notifications/message", json!({})), false),
             (note("notifications/progress", json!({})), false),
         ] {
@@ -184,6 +214,9 @@ mod tests {
             json!({ "resourceSubscriptions": [1] }),
             json!({ "resourceSubscriptions": ["x".repeat(MAX_URI_BYTES + 1)] }),
             json!({ "resourceSubscriptions": vec!["x"; MAX_RESOURCES + 1] }),
+            json!({ "taskIds": "t" }),
+            json!({ "taskIds": [1] }),
+            json!({ "taskIds": vec!["t"; MAX_TASKS + 1] }),
         ] {
             assert!(read(&notifications).is_err(), "{notifications}");
         }
@@ -208,6 +241,9 @@ mod tests {
             honoured(json!({ "resources": { "listChanged": true } })),
             json!({ "resourcesListChanged": true })
         );
+        // Which tasks there are, only the store knows.
+        let tasks = read(&json!({ "taskIds": ["b", "a"] })).unwrap();
+        assert_eq!(tasks.honoured(&raw(&json!({}))).to_value(), json!({ "taskIds": ["a", "b"] }));
     }
 
     #[test]

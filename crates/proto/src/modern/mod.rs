@@ -8,7 +8,8 @@
 //! 3. [`RoundParams::of`] and [`StateCodec::open`]: what an earlier round of the same request left with the client.
 //! 4. [`fit_result`] and [`fit_error`]: what a handler answers, made an answer of this revision.
 //!
-//! [`listen`] is the filter of `subscriptions/listen`, [`input`] what a client can be asked, [`trace`] the trace context.
+//! [`listen`] is the filter of `subscriptions/listen`, [`input`] what a client can be asked, [`tasks`] the calls that go on without
+//! their connection, [`trace`] the trace context.
 
 pub mod cache;
 mod digest;
@@ -21,6 +22,7 @@ mod request;
 mod result;
 mod sentinel;
 mod state;
+pub mod tasks;
 pub mod trace;
 
 pub use digest::RequestDigest;

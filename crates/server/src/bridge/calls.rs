@@ -72,6 +72,16 @@ impl<T> Calls<T> {
         self.0.values().rev().find(|entry| entry.token.as_ref() == Some(&key))?.call.clone()
     }
 
+    /// From here on, what is made for `from` is made for `to`.
+    pub fn hand_over(&mut self, from: &Call, to: &Call) {
+        for entry in self.0.values_mut() {
+            if entry.call.as_ref().is_some_and(|call| call.is(from)) {
+                entry.token = to.progress_token().map(token_key);
+                entry.call = Some(to.clone());
+            }
+        }
+    }
+
     /// The call that the request with this id is made for.
     #[must_use]
     pub fn call(&self, id: u64) -> Option<Call> {

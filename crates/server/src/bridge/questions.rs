@@ -69,7 +69,7 @@ impl Questions {
         let asked = id.clone();
         // The task takes its entry out again, which it can only do once the lock is free.
         let mut open = self.0.lock();
-        let task = tokio::spawn(async move {
+        let task = crate::task::spawn(async move {
             let reply = ask.await;
             let known = questions.0.lock().remove(&asked).is_some();
             if known {

@@ -71,11 +71,6 @@ impl Lease {
         self.is_held(core) && core.now().0.saturating_sub(self.since.load(Ordering::Acquire)) >= self.ttl
     }
 
-    /// Whether what nobody waits for must not run on.
-    pub(crate) fn is_fenced(&self) -> bool {
-        *self.fenced.borrow()
-    }
-
     /// Waits until the lease is lost, or in force again.
     pub(crate) fn changes(&self) -> watch::Receiver<bool> {
         self.fenced.subscribe()

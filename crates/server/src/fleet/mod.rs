@@ -5,11 +5,11 @@ mod lease;
 mod reaper;
 
 pub(crate) use lease::Lease;
-pub(crate) use reaper::{orphaned, owner_is_lost};
+pub(crate) use reaper::{orphaned, orphaned_task, owner_is_lost};
 
 use crate::{core::Core, within::within};
 use bowline_proto::time::millis;
-use bowline_store::{StoreFuture, Unavailable};
+use bowline_store::{BackendState, StoreFuture, Unavailable};
 use std::{
     sync::{
         Arc, Weak,
@@ -76,6 +76,14 @@ pub(crate) async fn patiently<T, E: From<Unavailable>>(asked: StoreFuture<'_, Re
     }
 }
 
+/// Whether another backend serves, which is not leaving itself.
+pub(crate) async fn others_serve(core: &Core) -> bool {
+    core.is_shared()
+        && patiently(core.store.backends()).await.is_ok_and(|backends| {
+            backends.iter().any(|(backend, state)| *backend != core.backend && *state == BackendState::Alive)
+        })
+}
+
 /// A duration that differs from backend to backend and from time to time, around `middle`.
 fn jittered(middle: Duration) -> Duration {
     let middle = millis(middle);
@@ -89,10 +97,10 @@ pub(crate) fn start(core: &Arc<Core>) {
     if let Some(renewed) = core.store.renew(core.backend, false, core.options.lease_ttl).now() {
         fleet.lease.note(core, core.now(), renewed.is_ok());
     }
-    tokio::spawn(lease::keep(Arc::downgrade(core)));
-    tokio::spawn(reaper::sweep(Arc::downgrade(core)));
+    crate::task::spawn(lease::keep(Arc::downgrade(core)));
+    crate::task::spawn(reaper::sweep(Arc::downgrade(core)));
     if !core.keys.are_known() || core.keys_are_shared {
-        tokio::spawn(keys::follow(Arc::downgrade(core)));
+        crate::task::spawn(keys::follow(Arc::downgrade(core)));
     }
 }
 

@@ -2,12 +2,13 @@
 //! one seal win, so an owner that was only asleep is fenced off (SEMANTICS 6).
 
 use super::{alive, jittered, patiently};
-use crate::{core::Core, log::Short};
+use crate::{core::Core, log::Short, modern::TASKS};
 use bowline_proto::{
     cursor::StreamId,
     jsonrpc::{ErrorObject, RequestId},
 };
 use bowline_store::{BackendState, OpenStream, Page, Unavailable, WriteAt, WriteError};
+use bytes::Bytes;
 use std::{sync::Weak, time::Duration};
 
 /// How often a backend looks for others that died, more or less: together with a lease well below the 20 s that a caller may wait.
@@ -46,16 +47,33 @@ pub(crate) async fn orphaned(
         return false;
     }
     match is_gone(core, page.owner).await {
-        Ok(true) => seal(core, stream, page.epoch, page.tail, request).await,
+        Ok(true) => {
+            let last = request.map(|id| owner_is_lost().to_response(Some(id)));
+            seal(core, stream, (page.epoch, page.tail), last, core.options.sealed_ttl).await
+        }
         Ok(false) | Err(_) => false,
     }
 }
 
+/// The same for the log of a task, whose client may come for it for as long as it was told.
+pub(crate) async fn orphaned_task(core: &Core, stream: StreamId, page: &Page) -> bool {
+    if page.sealed || core.fleet.is_none() || !is_gone(core, page.owner).await.unwrap_or(false) {
+        return false;
+    }
+    let last = owner_is_lost().to_response(None);
+    seal(core, stream, (page.epoch, page.tail), Some(last), core.options.task_ttl).await
+}
+
 /// Seals a stream at the next epoch. Returns whether it is sealed now.
-async fn seal(core: &Core, stream: StreamId, epoch: u64, tail: u64, request: Option<&RequestId>) -> bool {
+async fn seal(
+    core: &Core,
+    stream: StreamId,
+    (epoch, tail): (u64, u64),
+    last: Option<Bytes>,
+    keep: Duration,
+) -> bool {
     let at = WriteAt { stream, epoch: epoch.saturating_add(1), offset: tail.saturating_add(1) };
-    let last = request.map(|id| owner_is_lost().to_response(Some(id)));
-    match patiently(core.store.seal(at, last, core.options.sealed_ttl)).await {
+    match patiently(core.store.seal(at, last, keep)).await {
         Ok(_) => {
             core.metrics.streams_reaped.up();
             tracing::info!(stream = %Short::stream(stream), "the backend of a call is gone; the call was ended with an error");
@@ -105,9 +123,12 @@ async fn bury(core: &Core, backend: bowline_store::BackendId) {
             return;
         }
         let mut sealed = 0;
-        for OpenStream { id, epoch, tail, request_id, .. } in &open {
+        for OpenStream { id, epoch, tail, request_id, session, .. } in &open {
             let request = request_id.as_deref().and_then(|id| RequestId::from_json(id).ok());
-            sealed += usize::from(seal(core, *id, *epoch, *tail, request.as_ref()).await);
+            let is_task = session.as_deref() == Some(TASKS);
+            let keep = if is_task { core.options.task_ttl } else { core.options.sealed_ttl };
+            let last = request.map(|id| owner_is_lost().to_response(Some(&id)));
+            sealed += usize::from(seal(core, *id, (*epoch, *tail), last, keep).await);
         }
         if sealed == 0 {
             return;

@@ -71,7 +71,7 @@ async fn speak<A: Answers>(
         async move {
             let mut response = answers.answer(request, remote).await;
             // The next request of this client is for whoever accepts in our place.
-            if options.hand_over && answers.is_leaving() {
+            if answers.is_leaving(options.hand_over) {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, Infallible>(response.map(|body| Answered { body, _busy: busy }))

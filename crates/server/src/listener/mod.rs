@@ -29,7 +29,8 @@ pub struct ListenerOptions {
     /// 60 to 75 s that proxies keep idle connections.
     pub header_timeout: Duration,
     /// Whether another process accepts connections at the same address (`SO_REUSEPORT`, or a socket that was handed over). Then this
-    /// one accepts no more as soon as its endpoint starts to leave; connections that are open are served on. Default `false`.
+    /// one accepts no more as soon as its endpoint starts to leave, and not only when [`Endpoint::drain`] says so; connections that
+    /// are open are served on. Default `false`.
     pub hand_over: bool,
     /// How long a peer may take nothing of what is written to it. Default 60 s; then the connection is closed, and a stream goes
     /// on without it.
@@ -126,10 +127,10 @@ trait Answers: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Response<Body>> + Send;
 
     /// Waits until no new connections are wanted.
-    fn leaves(&self) -> impl Future<Output = ()> + Send;
+    fn leaves(&self, hand_over: bool) -> impl Future<Output = ()> + Send;
 
     /// Whether it has come to that.
-    fn is_leaving(&self) -> bool;
+    fn is_leaving(&self, hand_over: bool) -> bool;
 
     /// Where connections are counted; `None` where they are not.
     fn counted(&self) -> Option<&Metrics>;
@@ -144,12 +145,12 @@ impl Answers for Endpoint {
         self.handle_from(request, remote.ip())
     }
 
-    async fn leaves(&self) {
-        self.leaving().await;
+    async fn leaves(&self, hand_over: bool) {
+        self.leaving(hand_over).await;
     }
 
-    fn is_leaving(&self) -> bool {
-        Self::is_leaving(self)
+    fn is_leaving(&self, hand_over: bool) -> bool {
+        Self::is_leaving(self, hand_over)
     }
 
     fn counted(&self) -> Option<&Metrics> {
@@ -162,11 +163,11 @@ impl Answers for Admin {
         self.handle(&request)
     }
 
-    async fn leaves(&self) {
+    async fn leaves(&self, _: bool) {
         std::future::pending::<()>().await;
     }
 
-    fn is_leaving(&self) -> bool {
+    fn is_leaving(&self, _: bool) -> bool {
         false
     }
 
@@ -186,14 +187,8 @@ async fn accept<A: Answers, S: Secure>(
     let (stopping, _) = watch::channel(false);
     let mut stop = std::pin::pin!(stop);
     let leaver = answers.clone();
-    let mut leaving = std::pin::pin!(async move {
-        if options.hand_over {
-            leaver.leaves().await;
-        } else {
-            std::future::pending::<()>().await;
-        }
-    });
-    let mut handed_over = false;
+    let mut leaving = std::pin::pin!(async move { leaver.leaves(options.hand_over).await });
+    let mut left = false;
     let mut second = tokio::time::interval(Duration::from_secs(1));
     second.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -206,8 +201,8 @@ async fn accept<A: Answers, S: Secure>(
             }
             // Those that the system has accepted for us are served: nobody else can.
             accepted = listener.accept() => accepted,
-            () = &mut leaving, if !handed_over => {
-                handed_over = true;
+            () = &mut leaving => {
+                left = true;
                 break;
             }
         };
@@ -235,10 +230,18 @@ async fn accept<A: Answers, S: Secure>(
             }
         };
         let stopping = stopping.subscribe();
-        tokio::spawn(connection(stream, remote, answers.clone(), secure.clone(), options, place, stopping));
+        crate::task::spawn(connection(
+            stream,
+            remote,
+            answers.clone(),
+            secure.clone(),
+            options,
+            place,
+            stopping,
+        ));
     }
     drop(listener);
-    if handed_over {
+    if left {
         loop {
             tokio::select! {
                 biased;

@@ -1,6 +1,10 @@
 //! What a call of a modern client has beside any call.
 
-use super::{Round, held::Questions};
+use super::{
+    Round,
+    held::Questions,
+    tasks::{TaskCall, TaskLog},
+};
 use crate::{core::Core, exchange::Exchange, session::Session};
 use bowline_proto::{
     jsonrpc::{Raw, Reply, Request, RequestId},
@@ -19,6 +23,7 @@ pub(crate) struct ModernCall {
     pub(crate) meta: RequestMeta,
     pub(crate) round: Round,
     pub(super) questions: Questions,
+    pub(crate) task: TaskCall,
     place: Mutex<Place>,
 }
 
@@ -28,6 +33,8 @@ enum Place {
     Here { id: RequestId, exchange: Arc<Exchange>, status: u16 },
     /// The client was asked and has not come back since then; the call may have ended meanwhile.
     Between { since: Millis, ended: Option<Reply> },
+    /// To its log: the call is a task.
+    Task { id: RequestId, log: Arc<TaskLog> },
     /// Nobody will come for anything.
     Over,
 }
@@ -50,6 +57,7 @@ impl ModernCall {
             meta,
             round,
             questions: Questions::default(),
+            task: TaskCall::default(),
             place: Mutex::new(Place::Here {
                 id: request.id.clone(),
                 exchange: exchange.clone(),
@@ -66,7 +74,7 @@ impl ModernCall {
     pub(crate) fn say(&self, payload: Bytes, class: EventClass, coalesce: Option<Bytes>) -> bool {
         match &*self.place.lock() {
             Place::Here { exchange, .. } => exchange.say(payload, class, coalesce),
-            Place::Between { .. } | Place::Over => false,
+            Place::Between { .. } | Place::Task { .. } | Place::Over => false,
         }
     }
 
@@ -90,6 +98,12 @@ impl ModernCall {
                     *place = Place::Over;
                     self.questions.forget(core);
                 }
+            }
+            Place::Task { id, log } => {
+                core.tasks.remove(log.stream());
+                log.end(core, id, reply);
+                self.questions.forget(core);
+                *place = Place::Over;
             }
             Place::Over => {}
         }
@@ -120,10 +134,11 @@ impl ModernCall {
                     return Ok(false);
                 }
                 *place = Place::Here { id: request.clone(), exchange: exchange.clone(), status: 200 };
+                self.task.attached.notify_one();
                 Ok(true)
             }
             Place::Here { .. } => Err("this request is being gone on with already"),
-            Place::Over => Err(super::held::GONE),
+            Place::Task { .. } | Place::Over => Err(super::held::GONE),
         }
     }
 
@@ -131,7 +146,7 @@ impl ModernCall {
     pub(crate) fn asked_since(&self) -> Option<Millis> {
         match &*self.place.lock() {
             Place::Between { since, .. } => Some(*since),
-            Place::Here { .. } | Place::Over => None,
+            Place::Here { .. } | Place::Task { .. } | Place::Over => None,
         }
     }
 
@@ -144,8 +159,71 @@ impl ModernCall {
     pub(crate) fn status(&self) -> u16 {
         match &*self.place.lock() {
             Place::Here { status, .. } => *status,
-            Place::Between { .. } | Place::Over => 200,
+            Place::Between { .. } | Place::Task { .. } | Place::Over => 200,
         }
+    }
+
+    // --- tasks ---
+
+    /// Whether somebody waits for the call.
+    pub(super) fn is_anywhere(&self) -> bool {
+        matches!(&*self.place.lock(), Place::Here { .. })
+    }
+
+    /// Answers the request that the client waits for with the handle of `log`: the call is a task from now on. `false` where nobody waits.
+    pub(super) fn become_task(
+        &self,
+        core: &Core,
+        method: &str,
+        principal: Option<&str>,
+        log: &Arc<TaskLog>,
+    ) -> bool {
+        let mut place = self.place.lock();
+        let Place::Here { id, exchange, .. } = &*place else { return false };
+        let (id, exchange) = (id.clone(), exchange.clone());
+        // What is asked already is in the log before its client looks.
+        log.publish(core, &self.questions);
+        *place = Place::Task { id: id.clone(), log: log.clone() };
+        self.task.set_task();
+        let reply = fit(core, method, Reply::Result(log.created(core, principal)));
+        exchange.answer(Some((&id, reply.to_bytes(&id))));
+        true
+    }
+
+    /// Says in the log of the task which questions are open. `false` where this is no task.
+    pub(super) fn publish(&self, core: &Core) -> bool {
+        let place = self.place.lock();
+        let Place::Task { log, .. } = &*place else { return false };
+        log.publish(core, &self.questions);
+        true
+    }
+
+    /// Whether the log of the task has all that was said; `true` where this is no task.
+    pub(super) fn is_written(&self) -> bool {
+        match &*self.place.lock() {
+            Place::Task { log, .. } => log.is_written(),
+            Place::Here { .. } | Place::Between { .. } | Place::Over => true,
+        }
+    }
+
+    /// Says in words how far the task is. `false` where this is no task.
+    pub(crate) fn say_in_task(&self, core: &Core, message: String) -> bool {
+        match &*self.place.lock() {
+            Place::Task { log, .. } => log.set_message(core, message),
+            Place::Here { .. } | Place::Between { .. } | Place::Over => false,
+        }
+    }
+
+    /// Makes a stream of the answer that the client waits for.
+    pub(super) fn open_stream(&self) {
+        if let Place::Here { exchange, .. } = &*self.place.lock() {
+            drop(exchange.outlet_or_open());
+        }
+    }
+
+    /// Hands the answers of the client to whoever asked. What was not asked, or was answered already, is not looked at.
+    pub(super) fn answered(&self, responses: &[(String, Raw)]) {
+        self.questions.answer(responses);
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{Peer, body::Body, core::Core, isolate, service::json, session::Sessi
 use bowline_proto::{
     http::Refusal,
     jsonrpc::{ErrorObject, Raw, Reply, RequestId},
-    modern::{RequestMeta, discover_result, fit_error, fit_result},
+    modern::{RequestMeta, discover_result, fit_error, fit_result, tasks::announced},
     revision::Revision,
 };
 use http::Response;
@@ -21,7 +21,12 @@ pub(super) async fn answer(
     let reply = match ask(core, &session).await {
         Ok(said) => {
             let server = core.handler.server_info().or_else(|| said.member("serverInfo"));
-            let result = discover_result(&said, core.policy.revisions());
+            let mut result = discover_result(&said, core.policy.revisions());
+            if core.handler.serves_tasks()
+                && let Some(capabilities) = result.member("capabilities")
+            {
+                result = result.with_member("capabilities", &announced(&capabilities)).unwrap_or(result);
+            }
             Reply::Result(fit_result(result, server.as_ref(), core.options.cache.of("server/discover")))
         }
         Err(error) => match Reply::from(error) {

@@ -76,8 +76,26 @@ impl Questions {
         }
     }
 
-    fn remove(&self, serial: u64) {
-        self.0.lock().waiting.remove(&serial);
+    /// The questions that wait for their answers, in the order in which they were asked.
+    pub(super) fn open(&self) -> Vec<InputRequest> {
+        self.0.lock().waiting.values().map(|question| question.request.clone()).collect()
+    }
+
+    /// Hands answers to who asked. Those to nothing that waits are not looked at.
+    pub(super) fn answer(&self, responses: &[(String, Raw)]) {
+        let mut open = self.0.lock();
+        for (key, answer) in responses {
+            let serial = key.strip_prefix('q').and_then(|serial| serial.parse().ok());
+            if let Some(question) = serial.and_then(|serial: u64| open.waiting.remove(&serial)) {
+                // Whoever asked may have stopped waiting.
+                let _ = question.answer.send(Reply::Result(answer.clone()));
+            }
+        }
+    }
+
+    /// Whether it was still there.
+    fn remove(&self, serial: u64) -> bool {
+        self.0.lock().waiting.remove(&serial).is_some()
     }
 }
 
@@ -135,8 +153,10 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if let Some(modern) = &self.call.modern {
-            modern.questions.remove(self.serial);
+        if let Some(modern) = &self.call.modern
+            && modern.questions.remove(self.serial)
+        {
+            modern.publish(&self.call.core);
         }
     }
 }
@@ -144,6 +164,9 @@ impl Drop for Waiting<'_> {
 /// Ends the round with every question that is open, if somebody is there to be told and there is one that was not told.
 fn tell(core: &Arc<Core>, call: &Arc<CallState>) -> Result<(), ErrorObject> {
     let Some(modern) = &call.modern else { return Ok(()) };
+    if modern.publish(core) {
+        return Ok(());
+    }
     let (handle, asked) = {
         let mut open = modern.questions.0.lock();
         if open.waiting.values().all(|question| question.told) {
@@ -170,6 +193,9 @@ fn tell(core: &Arc<Core>, call: &Arc<CallState>) -> Result<(), ErrorObject> {
         for question in open.waiting.values_mut() {
             question.told |= asked.iter().any(|asked| asked.key == question.request.key);
         }
+    } else {
+        // It may have become a task in this moment.
+        modern.publish(core);
     }
     Ok(())
 }
@@ -220,15 +246,9 @@ pub(super) fn join(
         core.held.0.lock().remove(&handle);
         return Ok(call);
     }
+    modern.questions.answer(next.round.responses());
     let unanswered = {
         let mut open = modern.questions.0.lock();
-        for (key, answer) in next.round.responses() {
-            let serial = key.strip_prefix('q').and_then(|serial| serial.parse().ok());
-            if let Some(question) = serial.and_then(|serial: u64| open.waiting.remove(&serial)) {
-                // Whoever asked may have stopped waiting.
-                let _ = question.answer.send(Reply::Result(answer.clone()));
-            }
-        }
         for question in open.waiting.values_mut() {
             question.told = false;
         }

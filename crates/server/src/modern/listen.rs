@@ -1,6 +1,6 @@
 //! `subscriptions/listen`: a stream of what the client wants to hear of, for as long as it reads.
 
-use super::discover;
+use super::{discover, tasks};
 use crate::{
     Peer,
     body::Body,
@@ -15,6 +15,7 @@ use bowline_proto::{
     modern::{
         RequestMeta, fit_result,
         listen::{ListenFilter, acknowledged, ended, tagged},
+        tasks::declared,
     },
     revision::Revision,
     sse::encode,
@@ -23,7 +24,10 @@ use bytes::{Bytes, BytesMut};
 use http::Response;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use tokio::sync::{Notify, watch};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinSet,
+};
 
 /// The writing end of a listening stream. What is announced while the client does not read is told once, so that there are never more
 /// messages than things listened to.
@@ -35,7 +39,7 @@ pub(crate) struct Listener {
 }
 
 struct Pending {
-    /// What it is about: the method, and of resources the URI.
+    /// What it is about: the method, of resources the URI, and of tasks the id.
     about: (bytestring::ByteString, Option<String>),
     payload: Bytes,
 }
@@ -46,8 +50,8 @@ impl Listener {
         if !self.filter.wants(notification) {
             return;
         }
-        let uri = notification.params.as_ref().and_then(|params| params.member("uri")?.string());
-        let about = (notification.method.clone(), uri);
+        let name = |name: &str| notification.params.as_ref()?.member(name)?.string();
+        let about = (notification.method.clone(), name("uri").or_else(|| name("taskId")));
         let payload = tagged(notification.clone(), &self.id).to_bytes();
         let mut pending = self.pending.lock();
         match pending.iter_mut().find(|waiting| waiting.about == about) {
@@ -78,6 +82,10 @@ pub(super) async fn answer(
             return Ok(json(core, Reply::from(error).to_bytes(id)));
         }
     };
+    let has_tasks = core.handler.serves_tasks();
+    if has_tasks && !wanted.tasks.is_empty() && !declared(&meta.capabilities) {
+        return Err(tasks::undeclared(id));
+    }
     if core.is_draining() {
         return Err(Refusal::unavailable("draining", 1, Some(id.clone())));
     }
@@ -90,7 +98,9 @@ pub(super) async fn answer(
         Err(error) => return Ok(json(core, Reply::from(error).to_bytes(id))),
     };
     let capabilities = said.member("capabilities").unwrap_or_else(bowline_proto::jsonrpc::Raw::empty_object);
-    let filter = wanted.honoured(&capabilities);
+    let mut filter = wanted.honoured(&capabilities);
+    let followed = if has_tasks { tasks::known(core, principal, &filter.tasks).await } else { Vec::new() };
+    filter.tasks = followed.iter().map(|(id, _)| id.clone()).collect();
     let first = acknowledged(id, &filter).to_bytes();
     let uris = filter.uris.clone();
     let listener =
@@ -102,6 +112,7 @@ pub(super) async fn answer(
         first: Some(first),
         drain: core.drain.subscribe(),
         over: false,
+        _following: tasks::follow(core, followed, &listener),
         listener,
         session: Listening { core: core.clone(), session },
     };
@@ -132,6 +143,7 @@ struct Stream {
     first: Option<Bytes>,
     drain: watch::Receiver<Drain>,
     over: bool,
+    _following: JoinSet<()>,
     listener: Arc<Listener>,
     session: Listening,
 }

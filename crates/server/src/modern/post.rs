@@ -1,12 +1,14 @@
 //! POST of a modern client: one request, one answer.
 
-use super::{ModernCall, discover, held, listen};
+use super::{ModernCall, discover, held, listen, tasks};
 use crate::{
+    Call,
     body::Body,
     call::CallState,
     config::ResponseMode,
     core::Core,
     exchange::{Answer, Exchange},
+    isolate,
     limits::Caller,
     post::{EndsWithClient, progress_token, refuse_call, stream, wait},
     service::{accepted, events, json},
@@ -16,7 +18,10 @@ use crate::{
 use bowline_proto::{
     http::{ModernMessage, ModernPost, Refusal},
     jsonrpc::{ErrorObject, Request, RequestId, code},
-    modern::{RequestMeta, RoundParams, check_request, takes_input},
+    modern::{
+        RequestMeta, RoundParams, check_request, takes_input,
+        tasks::{TaskSupport, course},
+    },
 };
 use http::{Response, StatusCode, request::Parts};
 use std::sync::Arc;
@@ -38,6 +43,9 @@ pub(crate) async fn answer(
     match &*request.method {
         "server/discover" => discover::answer(core, principal, post.revision, &meta, &request.id).await,
         "subscriptions/listen" => listen::answer(core, principal, post.revision, &meta, &request).await,
+        "tasks/get" | "tasks/update" | "tasks/cancel" if core.handler.serves_tasks() => {
+            tasks::answer(core, principal, &meta, &request).await
+        }
         _ => {
             let session = Arc::new(Session::modern(core, post.revision, principal, &meta));
             call(core, &session, parts, meta, request).await
@@ -71,12 +79,31 @@ async fn call(
         return finish(core, session, &exchange, hold, id, &call).await;
     }
     let call = CallState::modern(core, session, &exchange, parts, request, token, modern);
+    plan(core, &call)?;
     // A handler that answers at once says so with the right status, whatever the mode.
     supervise::start(&call).map_err(|refused| refuse_call(core, &refused, id.clone()))?;
     if core.options.response == ResponseMode::Sse {
         drop(exchange.outlet_or_open());
     }
     finish(core, session, &exchange, hold, id, &call).await
+}
+
+/// Decides whether the call may become a task. Not sooner than it would become a stream where nobody wants progress: a task has none.
+///
+/// # Errors
+/// 400 with -32021: the tool needs a client that can have tasks.
+fn plan(core: &Core, call: &Arc<CallState>) -> Result<(), Refusal> {
+    let Some(modern) = &call.modern else { return Ok(()) };
+    let mut support = TaskSupport::Never;
+    if call.request_method() == "tools/call" && core.handler.serves_tasks() {
+        isolate::run(core, || support = core.handler.task_support(&Call(call.clone())));
+    }
+    let course = course(call.request_method(), support, &modern.meta.capabilities);
+    if course == tasks::Course::Refused {
+        return Err(tasks::undeclared(call.id()));
+    }
+    modern.task.set(course, core.options.json_hold);
+    Ok(())
 }
 
 /// Waits for the answer of this round. The client that goes away cancels the call, as long as this is its round.
@@ -89,7 +116,10 @@ async fn finish(
     call: &Arc<CallState>,
 ) -> Result<Response<Body>, Refusal> {
     let leaving = EndsWithClient::of_round(call, exchange);
-    match wait(core, exchange, hold).await {
+    let may_be_task = call.modern.as_ref().is_some_and(|modern| modern.task.may_be());
+    // What becomes a task when the hold is over opens a stream itself where it cannot.
+    let answer = if may_be_task { exchange.wait().await } else { wait(core, exchange, hold).await };
+    match answer {
         Answer::Json(replies) => {
             leaving.disarm();
             Ok(match replies.into_iter().next() {

@@ -305,13 +305,17 @@ impl fmt::Debug for Round {
 
 /// Runs the work of a call that can be run again: when it asks something ([`Round::ask`]) and waits, it is dropped, and the round ends
 /// with the questions. So it does where the work ends with a demand to visit URLs first (-32042), which this revision asks as questions.
-/// The work of a legacy call is run as it is.
+/// The work of a legacy call and of a task is run as it is.
 #[must_use]
 pub fn rerun(call: Call, mut work: BoxFuture<'static, Reply>) -> BoxFuture<'static, Reply> {
     if call.round().is_none() {
         return work;
     }
     Box::pin(poll_fn(move |cx| {
+        // A task is asked otherwise: nobody waits for the end of a round.
+        if call.is_task() {
+            return work.as_mut().poll(cx);
+        }
         if let Poll::Ready(reply) = work.as_mut().poll(cx) {
             let visits = call.round().and_then(|round| Some((round, round.visits(&reply)?)));
             return Poll::Ready(visits.map_or(reply, |(round, visits)| round.end(&visits)));

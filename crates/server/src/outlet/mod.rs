@@ -5,19 +5,22 @@ mod reading;
 
 pub(crate) use reading::Reading;
 
-use crate::{core::Core, session::Session, watched::Watched};
+use crate::{core::Core, fleet::patiently, modern::TASKS, session::Session, watched::Watched};
 use bowline_proto::time::millis;
 use bowline_proto::{
     cursor::StreamId,
     jsonrpc::RequestId,
     legacy::{Millis, Pushed, StopReason, Writer, WriterConfig},
 };
-use bowline_store::{EventClass, Store, StreamKind};
+use bowline_store::{EventClass, ReadError, ReadLimit, Store, StreamKind};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 use tokio::sync::futures::Notified;
 
@@ -48,6 +51,8 @@ pub(crate) struct Outlet {
     /// Whether its session ended; never set where there is none.
     ended: Arc<AtomicBool>,
     request_id: Option<RequestId>,
+    /// Whether it is the log of a task: then each event makes those before it obsolete.
+    task: bool,
     state: Mutex<State>,
     facts: Watched<Facts>,
     last_read: AtomicU64,
@@ -100,12 +105,21 @@ impl Outlet {
         session: Option<&Session>,
         request_id: Option<&RequestId>,
     ) -> Arc<Self> {
-        Self::on(core, core.store.clone(), Opened::NotYet, kind, stream, session, request_id)
+        let (session, ended) = (session.map(|session| session.id.clone()), session.map(Session::ended));
+        let ended = ended.unwrap_or_default();
+        Self::on(core, core.store.clone(), Opened::NotYet, kind, stream, (session, ended), request_id)
+    }
+
+    /// The log of a task.
+    pub(crate) fn task(core: &Arc<Core>, stream: StreamId, request: &RequestId) -> Arc<Self> {
+        let of = (Some(TASKS.into()), Arc::default());
+        Self::on(core, core.store.clone(), Opened::NotYet, StreamKind::Call, stream, of, Some(request))
     }
 
     /// A stream without ids, which lives in this process and with its connection only.
     pub(crate) fn unstored(core: &Arc<Core>, stream: StreamId) -> Arc<Self> {
-        Self::on(core, core.ephemeral.clone(), Opened::Unstored, StreamKind::Call, stream, None, None)
+        let of = (None, Arc::default());
+        Self::on(core, core.ephemeral.clone(), Opened::Unstored, StreamKind::Call, stream, of, None)
     }
 
     fn on(
@@ -114,7 +128,7 @@ impl Outlet {
         opened: Opened,
         kind: StreamKind,
         stream: StreamId,
-        session: Option<&Session>,
+        (session, ended): (Option<Box<str>>, Arc<AtomicBool>),
         request_id: Option<&RequestId>,
     ) -> Arc<Self> {
         let config =
@@ -124,8 +138,9 @@ impl Outlet {
             kind,
             started: core.now(),
             core: core.clone(),
-            session: session.map(|session| session.id.clone()),
-            ended: session.map(Session::ended).unwrap_or_default(),
+            task: session.as_deref() == Some(TASKS),
+            session,
+            ended,
             request_id: request_id.cloned(),
             state: Mutex::new(State {
                 writer: Writer::new(config, FIRST_EPOCH),
@@ -224,6 +239,26 @@ impl Outlet {
         }
     }
 
+    /// Whether the store says that another backend has ended the stream, or writes it. Waits for a store that is away.
+    pub(crate) async fn was_taken_over(&self) -> bool {
+        if self.is_unstored() {
+            return false;
+        }
+        let one = ReadLimit { events: 1, bytes: 1 };
+        loop {
+            let (epoch, tail) = {
+                let state = self.state.lock();
+                (state.writer.epoch(), state.writer.backlog().0.saturating_sub(1))
+            };
+            match patiently(self.core.store.read_after(self.stream, tail, one)).await {
+                Ok(page) => return page.sealed || page.epoch > epoch,
+                Err(ReadError::Unavailable(_)) => tokio::time::sleep(Duration::from_secs(1)).await,
+                // What is gone is noticed by who writes.
+                Err(_) => return false,
+            }
+        }
+    }
+
     /// What the store has not got of a stream that is over: a connection can be given it without the store.
     pub(crate) fn last_words(&self) -> Option<(u64, Vec<Bytes>)> {
         self.state.lock().writer.last_words()
@@ -233,6 +268,11 @@ impl Outlet {
     pub(crate) fn is_written_to(&self, offset: u64) -> bool {
         let (next, _) = self.state.lock().writer.backlog();
         offset.saturating_add(1) >= next
+    }
+
+    /// Whether the store has confirmed all that was said.
+    pub(crate) fn is_written(&self) -> bool {
+        self.state.lock().writer.idle()
     }
 
     /// Told when [`Outlet::last_words`] may be there, and of other things.

@@ -23,7 +23,7 @@ impl Outlet {
         if state.foreign {
             if state.writer.has_work() {
                 state.pumping = true;
-                tokio::spawn(self.clone().pump_slowly(None));
+                crate::task::spawn(self.clone().pump_slowly(None));
             }
             return;
         }
@@ -35,19 +35,19 @@ impl Outlet {
                     Next::Go => {}
                     Next::Pause => {
                         state.pumping = true;
-                        tokio::spawn(self.clone().pump_slowly(Some(op)));
+                        crate::task::spawn(self.clone().pump_slowly(Some(op)));
                         return;
                     }
                     Next::Foreign if state.writer.has_work() => {
                         state.pumping = true;
-                        tokio::spawn(self.clone().pump_slowly(None));
+                        crate::task::spawn(self.clone().pump_slowly(None));
                         return;
                     }
                     Next::Foreign => return,
                 }
             } else {
                 state.pumping = true;
-                tokio::spawn(self.clone().pump_slowly(Some(op)));
+                crate::task::spawn(self.clone().pump_slowly(Some(op)));
                 return;
             }
         }
@@ -155,6 +155,7 @@ impl Outlet {
                     session: self.session.as_deref().map(Into::into),
                     request_id: self.request_id.as_ref().map(RequestId::to_json),
                     open_ttl: match self.kind {
+                        StreamKind::Call if self.task => options.open_ttl().max(options.task_ttl),
                         StreamKind::Call => options.open_ttl(),
                         StreamKind::Standalone => options.session_ttl * 2,
                     },
@@ -166,7 +167,14 @@ impl Outlet {
                 let class = if *droppable { EventClass::Droppable } else { EventClass::Kept };
                 log.append(at(*offset), Event { payload: payload.clone(), class }).map(outcome)
             }
-            Op::Seal { offset, last } => log.seal(at(*offset), last.clone(), options.sealed_ttl).map(outcome),
+            Op::Seal { offset, last } => {
+                let mut keep = options.sealed_ttl;
+                if self.task {
+                    let age = Duration::from_millis(self.core.now().since(self.started));
+                    keep = keep.max(options.task_ttl.saturating_sub(age));
+                }
+                log.seal(at(*offset), last.clone(), keep).map(outcome)
+            }
         }
     }
 
@@ -252,6 +260,12 @@ impl Outlet {
                 first
             });
         }
+        if self.task
+            && outcome == Outcome::Done
+            && let Op::Append { offset, .. } | Op::Seal { offset, last: Some(_) } = op
+        {
+            state.log.trim(self.stream, offset.saturating_sub(1));
+        }
         let directive = state.writer.on_outcome(outcome);
         self.count_dropped(state);
         match directive {
@@ -288,7 +302,7 @@ impl Outlet {
     fn remove_from(&self, log: &Arc<dyn Store>) {
         let (log, stream) = (log.clone(), self.stream);
         if log.remove(stream).now().is_none() {
-            tokio::spawn(async move {
+            crate::task::spawn(async move {
                 if let Err(error) = log.remove(stream).await {
                     tracing::warn!(stream = %Short::stream(stream), %error, "a stream that cannot be written could not be removed");
                 }

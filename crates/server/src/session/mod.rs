@@ -60,6 +60,8 @@ pub(crate) struct Session {
     initialized: Watched<bool>,
     /// When the store was last asked whether this is still how the session is.
     checked: AtomicU64,
+    /// Held by the one who asks the store: whoever comes meanwhile waits for what it says.
+    pub(crate) checking: tokio::sync::Mutex<()>,
     /// Whether a task looks out for changes by other backends.
     pub(crate) watched: AtomicBool,
     /// Whether the handler knows the session.
@@ -174,6 +176,7 @@ impl Session {
             last_used: AtomicU64::new(now),
             last_touch: AtomicU64::new(now),
             checked: AtomicU64::new(now),
+            checking: tokio::sync::Mutex::new(()),
             watched: AtomicBool::new(false),
             adopted: AtomicBool::new(true),
             adopting: Mutex::default(),
@@ -219,12 +222,14 @@ impl Session {
         self.active.load(Ordering::Acquire) > 0
     }
 
-    /// Whether the store has to be asked how the session is: not more often than `every` milliseconds. Who is told so asks.
+    /// Whether what the store last said of the session is more than `every` milliseconds old.
     pub(crate) fn check_due(&self, core: &Core, every: u64) -> bool {
-        let now = core.now().0;
-        let last = self.checked.load(Ordering::Relaxed);
-        now.saturating_sub(last) >= every
-            && self.checked.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        core.now().0.saturating_sub(self.checked.load(Ordering::Relaxed)) >= every
+    }
+
+    /// Notes what the store was asked at `asked`, now that it has answered or has had its time.
+    pub(crate) fn note_checked(&self, asked: Millis) {
+        self.checked.fetch_max(asked.0, Ordering::Relaxed);
     }
 
     /// Shows the session to the handler, unless it knows it: whoever comes meanwhile waits until it does.

@@ -85,7 +85,7 @@ impl Session {
             let mut storing = Box::pin(async move { session.store_changes(&core).await });
             // A store that answers at once needs no task.
             if storing.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-                tokio::spawn(storing);
+                crate::task::spawn(storing);
             }
         }
     }

@@ -105,8 +105,11 @@ fn end_here(core: &Arc<Core>, session: &Arc<Session>, ending: Ending) -> bool {
         core.metrics.sessions_expired.up();
     }
     tracing::debug!(%session, ?ending, "a session ended here");
+    // Where the session goes on elsewhere, so do those who wait for its calls: they are told.
+    let reason =
+        if ending == Ending::Forgotten { CancelReason::Draining } else { CancelReason::SessionEnded };
     for call in session.take_calls() {
-        call.cancel(CancelReason::SessionEnded);
+        call.cancel(reason);
     }
     session.drop_asks();
     if let Some(outlet) = session.standalone_if_made()

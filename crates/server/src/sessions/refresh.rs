@@ -1,6 +1,6 @@
 //! Sessions that several backends serve: each has a copy of the record, which is at most a second old when it is used.
 
-use super::{Ending, Found, after_ttl, end_here, touch, touch_at};
+use super::{Ending, Found, after_ttl, end_here, kept_for, touch, touch_at};
 use crate::{
     Peer,
     core::Core,
@@ -8,7 +8,7 @@ use crate::{
     isolate,
     session::Session,
 };
-use bowline_store::SessionLookup;
+use bowline_store::{CreateError, SessionLookup, SessionRecord};
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -30,16 +30,24 @@ pub(super) async fn find(
     let Some(session) = held.filter(|session| !session.has_ended()) else {
         return load(core, id, principal).await;
     };
+    if !session.check_due(core, FRESH) {
+        return Found::Live(session);
+    }
+    let checking = session.checking.lock().await;
+    // Somebody may have asked meanwhile.
     if session.check_due(core, FRESH) {
-        match check(core, &session).await {
-            Checked::Lives => {}
+        let asked = core.now();
+        let checked = check(core, &session).await;
+        match checked {
+            Checked::Lives => session.note_checked(asked),
             Checked::Ended => return Found::Ended,
             Checked::Unknown => return Found::Unknown,
-            // What it has here can be served: nothing says that it ended.
-            Checked::Away => {}
+            // What it has here can be served: nothing says that it ended. Those who waited need not wait as long once more.
+            Checked::Away => session.note_checked(core.now()),
         }
     }
-    Found::Live(session)
+    drop(checking);
+    if session.has_ended() { load(core, id, principal).await } else { Found::Live(session) }
 }
 
 /// What the store says of a session that this backend holds.
@@ -61,6 +69,7 @@ async fn check(core: &Arc<Core>, session: &Arc<Session>) -> Checked {
             end_here(core, session, Ending::Elsewhere);
             Checked::Ended
         }
+        Ok(SessionLookup::Unknown) if session.is_active() => put_back(core, session).await,
         Ok(SessionLookup::Unknown) => {
             end_here(core, session, Ending::Elsewhere);
             Checked::Unknown
@@ -69,6 +78,27 @@ async fn check(core: &Arc<Core>, session: &Arc<Session>) -> Checked {
             tracing::debug!(%session, %error, "the store cannot be asked for a session");
             Checked::Away
         }
+    }
+}
+
+/// The store has lost a session that something runs for here: one that was ended would have a tombstone. Its record is put back, so that
+/// whoever waits for a call is told what became of it, and the session goes on.
+async fn put_back(core: &Arc<Core>, session: &Arc<Session>) -> Checked {
+    let record = SessionRecord::clone(&session.record());
+    match patiently(core.store.create_session(&session.id, record, kept_for(core))).await {
+        Ok(version) => {
+            session.set_version(version);
+            tracing::warn!(%session, "the store had lost a session that is in use; it was put back");
+            Checked::Lives
+        }
+        // Another backend was quicker.
+        Err(CreateError::Exists) => Checked::Lives,
+        Err(error @ CreateError::Full { .. }) => {
+            tracing::warn!(%session, %error, "the store has lost a session that is in use");
+            end_here(core, session, Ending::Elsewhere);
+            Checked::Unknown
+        }
+        Err(CreateError::Unavailable(_)) => Checked::Away,
     }
 }
 
@@ -131,7 +161,7 @@ pub(crate) fn watch(core: &Arc<Core>, session: &Arc<Session>) {
         return;
     }
     let (core, session) = (core.clone(), session.clone());
-    tokio::spawn(async move {
+    crate::task::spawn(async move {
         // Subscribed before anything is read, so that nothing falls in between.
         let mut wakeups = core.store.subscribe(session.standalone_id);
         loop {

@@ -134,3 +134,49 @@ async fn an_address_is_handed_over_and_no_connection_is_refused() {
     assert!(last.to_lowercase().contains("connection: close"), "{last}");
     assert_eq!(timeout(PATIENCE, kept.read(&mut [0; 16])).await.unwrap().unwrap(), 0);
 }
+
+/// A balancer that only sees whether it can connect must not send new calls to who leaves, or that would never be done.
+#[tokio::test]
+async fn who_leaves_is_not_connected_to_any_more_where_others_serve() {
+    for alone in [true, false] {
+        let store = bowline_store::MemoryStore::default();
+        let backend = || {
+            let store = std::sync::Arc::new(store.clone());
+            Server::built(|builder| builder.shared_store(store))
+        };
+        let old = backend();
+        let _new = (!alone).then(backend);
+        let (address, _serving) = listen(&old, ListenerOptions::default()).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // Of a revision whose connections are not closed early.
+        post(&mut stream, &initialize("2025-06-18").to_string(), "").await;
+        let hello = answer(&mut stream).await;
+        let session =
+            hello.lines().find(|line| line.starts_with("mcp-session-id")).unwrap().to_owned() + "\r\n";
+        post(&mut stream, r#"{"jsonrpc":"2.0","id":1,"method":"gate"}"#, &session).await;
+        while old.endpoint.metrics().calls.get() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let endpoint = old.endpoint.clone();
+        let mut left = tokio::spawn(async move { endpoint.drain(Duration::from_secs(3)).await });
+        while !alone && TcpStream::connect(address).await.is_ok() {
+            assert!(!left.is_finished(), "the call runs");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        if alone {
+            // Well after a third of the time.
+            assert!(timeout(Duration::from_millis(1_500), &mut left).await.is_err());
+            assert!(TcpStream::connect(address).await.is_ok(), "there is nobody else");
+        }
+        old.script.gate.notify_one();
+        // Its answer is whole: a stream by now.
+        let (mut text, mut buffer) = (String::new(), [0; 4096]);
+        while !text.contains("\"id\":1,") {
+            let read = timeout(PATIENCE, stream.read(&mut buffer)).await.expect("its answer").unwrap();
+            assert_ne!(read, 0, "the connection ended: {text}");
+            text.push_str(std::str::from_utf8(&buffer[..read]).unwrap());
+        }
+        timeout(PATIENCE, left).await.expect("it ends").unwrap();
+        assert!(TcpStream::connect(address).await.is_err(), "nothing comes in between the end and the exit");
+    }
+}

@@ -18,3 +18,5 @@ mod rounds;
 mod script;
 mod sessions;
 mod stateless;
+mod tasks;
+mod unchecked;

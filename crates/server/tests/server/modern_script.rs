@@ -6,7 +6,7 @@ use crate::{
 };
 use bowline_proto::{
     jsonrpc::{ErrorObject, Notification, Raw, Reply},
-    modern::input::InputRequest,
+    modern::{input::InputRequest, tasks::TaskSupport},
 };
 use bowline_server::{
     BoxFuture, Call, Endpoint, EndpointBuilder, Hello, NoSession, Options, Peer, RawHandler, rerun,
@@ -64,6 +64,19 @@ impl RawHandler for Modern {
 
     fn server_info(&self) -> Option<Raw> {
         Some(raw(&json!({ "name": "script", "version": "1" })))
+    }
+
+    fn serves_tasks(&self) -> bool {
+        true
+    }
+
+    fn task_support(&self, call: &Call) -> TaskSupport {
+        let name = call.params().and_then(|params| params.member("name")?.string()).unwrap_or_default();
+        match name.split('_').next() {
+            Some("task") => TaskSupport::Optional,
+            Some("must") => TaskSupport::Required,
+            _ => TaskSupport::Never,
+        }
     }
 
     fn listening(&self, peer: &Peer) {
@@ -134,6 +147,43 @@ async fn tool(script: Arc<Script>, call: Call, name: String) -> Reply {
             let changed = Notification::new("notifications/tools/list_changed", None);
             Reply::Result(raw(&json!({ "said": call.notify(&changed) })))
         }
+        "task_sleep" | "must_sleep" | "task_fail" => {
+            script.calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let seconds = call.params().and_then(|params| params.member("seconds")?.to().ok()).unwrap_or(0.0);
+            tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+            if name == "task_fail" {
+                return ErrorObject::new(-7, "It did not work").into();
+            }
+            Reply::Result(raw(&json!({ "slept": seconds })))
+        }
+        "task_ask" => {
+            let is_task = call.become_task().await;
+            let (first, second) = futures_util::future::join(roots(), roots()).await;
+            let third = roots().await;
+            let answers = json!([answer(first), answer(second), answer(third)]);
+            Reply::Result(raw(&json!({ "answers": answers, "task": is_task })))
+        }
+        "task_ask_first" => {
+            let first = roots().await;
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            Reply::Result(raw(&json!({ "answers": [answer(first)] })))
+        }
+        "task_stubborn" => {
+            let reason = call.cancelled().await;
+            script.cancelled.lock().push(reason);
+            std::future::pending().await
+        }
+        "task_progress" => {
+            let mut said = Vec::new();
+            for n in 1..=3 {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                let progress = json!({ "progressToken": "t", "progress": n, "message": format!("step {n}") });
+                said.push(call.notify(&Notification::new("notifications/progress", Some(raw(&progress)))));
+                let log = raw(&json!({ "level": "error", "data": n }));
+                said.push(call.notify(&Notification::new("notifications/message", Some(log))));
+            }
+            Reply::Result(raw(&json!({ "said": said })))
+        }
         "slow" => {
             tokio::time::sleep(Duration::from_secs(60)).await;
             Reply::Result(raw(&json!({ "slow": true })))
@@ -197,7 +247,8 @@ impl ModernClient {
     pub(crate) async fn send(&self, request: &Value) -> Answer {
         let method = request["method"].as_str().unwrap();
         let mut headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
-        headers.extend(request["params"]["name"].as_str().map(|name| ("mcp-name", name)));
+        let named = ["name", "taskId"].iter().find_map(|member| request["params"][member].as_str());
+        headers.extend(named.map(|name| ("mcp-name", name)));
         self.client.send(Method::POST, &headers, request.to_string().into()).await
     }
 

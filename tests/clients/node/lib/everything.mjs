@@ -1,5 +1,6 @@
 // Scenario `everything`: what a client can do, against @modelcontextprotocol/server-everything 2026.8.31, either directly
-// (its own streamableHttp mode) or behind a gateway (its stdio mode).
+// (its own streamableHttp mode) or behind a gateway (its stdio mode). A modern client has no session, no log level and no
+// `ping`, and listens to what it would subscribe to.
 
 import { expect } from './report.mjs';
 import { textOf } from './wire.mjs';
@@ -9,6 +10,7 @@ const TEXT = 'demo://resource/dynamic/text/1';
 
 export async function everything(report, session, options) {
   const { client, call, wire } = session;
+  const modern = session.era === 'modern';
   let sessionId;
 
   await report.step('list-tools', async () => {
@@ -77,7 +79,7 @@ export async function everything(report, session, options) {
   });
 
   await report.step('subscribe', async () => {
-    await client.subscribeResource({ uri: TEXT });
+    const listening = await (modern ? client.listen({ resourceSubscriptions: [TEXT] }) : client.subscribeResource({ uri: TEXT }));
     // The server sends one update at once and one every 5 s; the first may find no standalone stream yet.
     const update = wire.next('notifications/resources/updated', 20, params => params.uri === TEXT);
     update.catch(() => {});
@@ -85,7 +87,7 @@ export async function everything(report, session, options) {
     expect(text.startsWith('Started'), 'updates were not started', { text });
     await update;
     textOf(await call('toggle-subscriber-updates', {}));
-    await client.unsubscribeResource({ uri: TEXT });
+    await (modern ? listening.close() : client.unsubscribeResource({ uri: TEXT }));
   });
 
   await report.step('prompts', async () => {
@@ -126,6 +128,8 @@ export async function everything(report, session, options) {
     expect(text.includes('file:///srv/example'), 'our root did not reach the server', { text });
     return { asked: session.asked.roots };
   });
+
+  if (modern) return;
 
   await report.step('logging', async () => {
     await client.setLoggingLevel('debug');

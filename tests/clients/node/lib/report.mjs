@@ -11,8 +11,13 @@ scenarios:
   cut          as slow, and the stream must have been resumed at least --min-resumes times
   cancel       one long call, cancelled after 0.5 s: no response may come within --seconds
   many         echo calls with distinct texts, in parallel
+  jobs         calls of the fixture's \`job\`, in parallel, until a file is there: each its own result, received once
 options:
-  --seconds N      slow, cut, cancel: how long the call takes (default 3)
+  --seconds N      slow, cut, cancel: how long the call takes (default 3); jobs: how long the shortest one takes
+  --longest N      jobs: how long the longest one takes (default 10)
+  --until FILE     jobs: no more are begun once this file is there
+  --file FILE      jobs: the ledger, for the tool to write to
+  --name NAME      jobs: what the keys of this client's jobs start with (default job)
   --expect-once    slow, cut: fail unless exactly one response was received (also watches for 1 s after it)
   --no-repeats     slow, cut: fail if progress came twice
   --min-resumes N  cut: at least so many GETs with Last-Event-ID (default 1)
@@ -20,7 +25,7 @@ options:
   --parallel P     many: how many at a time (default 10)
   --revision R     the revision that must be negotiated (default 2025-11-25)
   --gone-status N  everything: what a request gets after the session was deleted (default 404)
-  --mode M         v2 only: legacy (default) or auto (asks server/discover first)
+  --mode M         v2 only: legacy (default), auto (asks server/discover first) or modern (no fallback)
   --deadline S     give up after S seconds in all (default 90, and what --seconds says)`;
 
 export function options() {
@@ -37,6 +42,10 @@ export function options() {
         parallel: text('10'),
         revision: text('2025-11-25'),
         'gone-status': text('404'),
+        longest: text('10'),
+        until: text(''),
+        file: text(''),
+        name: text('job'),
         mode: text('legacy'),
         deadline: text(''),
       },
@@ -47,7 +56,7 @@ export function options() {
       return value;
     };
     if (positionals.length !== 2) throw new Error('needs a URL and a scenario');
-    if (!['legacy', 'auto'].includes(values.mode)) throw new Error(`--mode is legacy or auto, not ${values.mode}`);
+    if (!['legacy', 'auto', 'modern'].includes(values.mode)) throw new Error(`--mode is legacy, auto or modern, not ${values.mode}`);
     const seconds = number('seconds');
     return {
       url: new URL(positionals[0]),
@@ -60,6 +69,10 @@ export function options() {
       parallel: number('parallel'),
       revision: values.revision,
       goneStatus: number('gone-status'),
+      longest: number('longest'),
+      until: values.until,
+      file: values.file,
+      name: values.name,
       mode: values.mode,
       deadline: values.deadline === '' ? 90 + seconds : number('deadline'),
     };

@@ -2,9 +2,11 @@
 // {client, transport, call(name, arguments, requestOptions), serverInfo, revision, era}.
 
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { everything } from './everything.mjs';
+import { facade } from './facade.mjs';
 import { expect, options as readOptions, Report } from './report.mjs';
 import { textOf, Wire } from './wire.mjs';
 
@@ -32,10 +34,12 @@ export function answers(asked) {
 
 const SCENARIOS = {
   everything,
+  facade,
   slow: (report, session, options) => slow(report, session, options, 0),
   cut: (report, session, options) => slow(report, session, options, options.minResumes),
   cancel,
   many,
+  jobs,
 };
 
 export async function main(connect) {
@@ -101,7 +105,7 @@ async function slow(report, { client, call, wire }, options, minResumes) {
 }
 
 // One long call that is cancelled after half a second: no response may come, and the session goes on.
-async function cancel(report, { client, call, wire }, options) {
+async function cancel(report, { client, call, wire, era }, options) {
   await report.step('cancel', async () => {
     const [name, args] = await longCall(client, options.seconds);
     const before = wire.responses;
@@ -111,7 +115,7 @@ async function cancel(report, { client, call, wire }, options) {
     await sleep(options.seconds * 1000);
     const results = wire.responses - before;
     expect(results === 0, `${results} responses came to a cancelled call`, wire.summary());
-    await client.ping();
+    await (era === 'modern' ? client.listTools() : client.ping());
     return { outcome, ...wire.summary() };
   });
 }
@@ -137,6 +141,42 @@ async function many(report, { client, call, wire }, options) {
     await Promise.all(Array.from({ length: options.parallel }, worker));
     const details = { calls: options.calls, right, seconds: Math.round(performance.now() - start) / 1000, statuses: wire.statuses };
     expect(wrong.length === 0 && right === options.calls, `${wrong.length} wrong answers`, { wrong: wrong.slice(0, 5), ...details });
+    return details;
+  });
+}
+
+// Jobs one after another, several at a time, until a file is there: each takes --seconds to --longest, reports and, every
+// other one, asks. Every one must end with its own result, which is received once.
+async function jobs(report, { call, wire, asked }, options) {
+  await report.step('jobs', async () => {
+    const before = wire.responses;
+    const wrong = [];
+    let next = 0;
+    let right = 0;
+    let progressed = 0;
+    let longest = 0;
+    const worker = async () => {
+      while (!existsSync(options.until)) {
+        const number = next++;
+        const key = `${options.name}-${number}`;
+        // Spread evenly, the same in every run.
+        const seconds = options.seconds + (options.longest - options.seconds) * ((number * 0.618) % 1);
+        const ask = number % 2 === 0;
+        const args = { file: options.file, key, ms: Math.round(seconds * 1000), progress: Math.max(2, Math.round(seconds)), ask };
+        const timeout = (seconds + 60) * 1000;
+        const onprogress = () => (progressed += 1);
+        const start = performance.now();
+        const answer = await call('job', args, { timeout, maxTotalTimeout: timeout, onprogress }).then(textOf, error => `${error?.code ?? ''} ${error}`);
+        longest = Math.max(longest, (performance.now() - start) / 1000 - seconds);
+        if (answer === `job ${key}: ${ask ? 'Ann Example' : '-'}`) right += 1;
+        else wrong.push({ key, seconds, after: (performance.now() - start) / 1000, answer: answer.slice(0, 300) });
+      }
+    };
+    await Promise.all(Array.from({ length: options.parallel }, worker));
+    const results = wire.responses - before;
+    const details = { calls: next, right, results, progressed, asked: asked.elicitation, latest: Math.round(longest * 10) / 10, ...wire.summary() };
+    expect(wrong.length === 0 && right === next, `${wrong.length} wrong answers`, { wrong: wrong.slice(0, 5), ...details });
+    expect(results === next, `received ${results} responses to ${next} calls`, details);
     return details;
   });
 }

@@ -10,6 +10,7 @@
 #![allow(deprecated, reason = "the legacy parts are what we test")]
 
 mod everything;
+mod facade;
 mod options;
 mod report;
 mod scenarios;

@@ -4,17 +4,30 @@ use std::time::Duration;
 
 pub const USAGE: &str = "\
 usage: bowline-rmcp-client URL SCENARIO [options]
-scenarios: everything, slow, cut, cancel, many (see tests/README.md)
+scenarios: everything, facade, slow, cut, cancel, many, jobs (see tests/README.md)
 options:
-  --seconds N      slow, cut, cancel: how long the call takes (default 3)
+  --seconds N      slow, cut, cancel: how long the call takes (default 3); jobs: how long the shortest one takes
+  --longest N      jobs: how long the longest one takes (default 10)
+  --until FILE     jobs: no more are begun once this file is there
+  --file FILE      jobs: the ledger, for the tool to write to
+  --name NAME      jobs: what the keys of this client's jobs start with (default job)
   --expect-once    slow, cut: fail unless exactly one response was received (also watches for 1 s after it)
   --no-repeats     slow, cut: fail if progress came twice
   --min-resumes N  cut: at least so many GETs with Last-Event-ID (default 1)
   --calls N        many: how many calls (default 100)
   --parallel P     many: how many at a time (default 10)
   --revision R     the revision that must be negotiated (default 2025-11-25)
+  --mode M         legacy (default), discover, or auto (discover, else legacy)
   --gone-status N  everything: what a request gets after the session was deleted (default 404)
   --deadline S     give up after S seconds in all (default 90, and what --seconds says)";
+
+/// How the client begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Legacy,
+    Discover,
+    Auto,
+}
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -27,8 +40,13 @@ pub struct Options {
     pub calls: usize,
     pub parallel: usize,
     pub revision: String,
+    pub mode: Mode,
     pub gone_status: u16,
     pub deadline: Duration,
+    pub longest: f64,
+    pub until: String,
+    pub file: String,
+    pub name: String,
 }
 
 impl Options {
@@ -44,8 +62,13 @@ impl Options {
             calls: 100,
             parallel: 10,
             revision: "2025-11-25".into(),
+            mode: Mode::Legacy,
             gone_status: 404,
             deadline: Duration::ZERO,
+            longest: 10.0,
+            until: String::new(),
+            file: String::new(),
+            name: "job".into(),
         };
         let (mut words, mut deadline) = (Vec::new(), None);
         let mut args = args;
@@ -59,7 +82,19 @@ impl Options {
                 "--calls" => options.calls = number(&arg, &value()?)?,
                 "--parallel" => options.parallel = number(&arg, &value()?)?,
                 "--revision" => options.revision = value()?,
+                "--mode" => {
+                    options.mode = match value()?.as_str() {
+                        "legacy" => Mode::Legacy,
+                        "discover" => Mode::Discover,
+                        "auto" => Mode::Auto,
+                        other => return Err(format!("--mode is legacy, discover or auto, not {other}")),
+                    }
+                }
                 "--gone-status" => options.gone_status = number(&arg, &value()?)?,
+                "--longest" => options.longest = number(&arg, &value()?)?,
+                "--until" => options.until = value()?,
+                "--file" => options.file = value()?,
+                "--name" => options.name = value()?,
                 "--deadline" => deadline = Some(number::<f64>(&arg, &value()?)?),
                 _ if arg.starts_with('-') => return Err(format!("unknown option {arg}")),
                 _ => words.push(arg),
@@ -67,7 +102,7 @@ impl Options {
         }
         let [url, scenario] =
             <[String; 2]>::try_from(words).map_err(|_| "needs a URL and a scenario".to_owned())?;
-        if !["everything", "slow", "cut", "cancel", "many"].contains(&scenario.as_str()) {
+        if !["everything", "facade", "slow", "cut", "cancel", "many", "jobs"].contains(&scenario.as_str()) {
             return Err(format!("unknown scenario {scenario}"));
         }
         let deadline = deadline.unwrap_or(90.0 + options.seconds);

@@ -1,15 +1,16 @@
 //! The scenarios that any server is good for.
 
 use crate::everything::everything;
-use crate::options::Options;
+use crate::facade::facade;
+use crate::options::{Mode, Options};
 use crate::report::{Failed, Outcome, Report, expect};
 use crate::session::{Answers, Session, model};
 use crate::wire::Wire;
-use rmcp::ServiceExt as _;
 use rmcp::model::{CallToolRequestParams, ClientRequest};
 use rmcp::service::PeerRequestOptions;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::{ClientLifecycleMode, ClientServiceExt as _};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -18,8 +19,10 @@ pub async fn run(options: &Options, report: &Report) {
     let Some(mut session) = report.step("connect", connect(options)).await else { return };
     match options.scenario.as_str() {
         "everything" => everything(&session, report).await,
+        "facade" => facade(&session, report).await,
         "cancel" => drop(report.check("cancel", cancel(&session, options)).await),
         "many" => drop(report.check("many", many(&session, options)).await),
+        "jobs" => drop(report.check("jobs", jobs(&session, options)).await),
         name => drop(report.check(name, slow(&session, options)).await),
     }
     let wire = session.wire.clone();
@@ -29,7 +32,7 @@ pub async fn run(options: &Options, report: &Report) {
             Ok(wire.summary())
         })
         .await;
-    if options.scenario == "everything" {
+    if options.scenario == "everything" && wire.seen().session_id.is_some() {
         report.check("terminate", terminated(&wire)).await;
         report.check("gone", gone(&wire, options)).await;
     }
@@ -48,7 +51,15 @@ async fn connect(options: &Options) -> Result<(Session, Value), Failed> {
         wire.clone(),
         StreamableHttpClientTransportConfig::with_uri(options.url.as_str()),
     );
-    let client = answers.serve(transport).await?;
+    let preferred_versions = || vec![rmcp::model::ProtocolVersion::V_2026_07_28];
+    let lifecycle = match options.mode {
+        Mode::Legacy => ClientLifecycleMode::Initialize,
+        Mode::Discover => ClientLifecycleMode::Discover { preferred_versions: preferred_versions() },
+        Mode::Auto => {
+            ClientLifecycleMode::Auto { preferred_versions: preferred_versions(), legacy_version: None }
+        }
+    };
+    let client = answers.serve_with_lifecycle(transport, lifecycle).await?;
     let info = client.peer_info().map(|info| serde_json::to_value(&*info)).transpose()?.unwrap_or_default();
     let revision = info["protocolVersion"].clone();
     let session = wire.seen().session_id.is_some();
@@ -152,6 +163,64 @@ async fn many(session: &Session, options: &Options) -> Outcome {
     expect(
         wrong.is_empty() && right.get() == options.calls,
         format!("{} wrong answers", wrong.len()),
+        &details,
+    )?;
+    Ok(details)
+}
+
+/// Jobs one after another, several at a time, until a file is there: each takes `--seconds` to `--longest`, reports and, every other
+/// one, asks. Every one must end with its own result, which is received once.
+async fn jobs(session: &Session, options: &Options) -> Outcome {
+    let before = session.wire.seen().responses;
+    let (next, right) = (Cell::new(0_u32), Cell::new(0_u32));
+    let latest = Cell::new(0.0_f64);
+    let worker = async || {
+        let mut wrong = Vec::new();
+        while !std::path::Path::new(&options.until).exists() {
+            let number = next.replace(next.get() + 1);
+            let key = format!("{}-{number}", options.name);
+            // Spread evenly, the same in every run.
+            let spread = (f64::from(number) * 0.618).fract();
+            let seconds = options.seconds + (options.longest - options.seconds) * spread;
+            let ask = number % 2 == 0;
+            let arguments = json!({ "file": options.file, "key": key, "ms": (seconds * 1000.0).round() as u64,
+                "progress": seconds.round().max(2.0) as u64, "ask": ask });
+            let begun = Instant::now();
+            let limit = Duration::from_secs_f64(seconds + 60.0);
+            let answer = match tokio::time::timeout(limit, session.text("job", arguments)).await {
+                Ok(Ok(text)) => text,
+                Ok(Err(failed)) => failed.error,
+                Err(_) => format!("no answer within {limit:?}"),
+            };
+            let after = begun.elapsed().as_secs_f64();
+            latest.set(latest.get().max(after - seconds));
+            if answer == format!("job {key}: {}", if ask { "Ann Example" } else { "-" }) {
+                right.set(right.get() + 1);
+            } else {
+                wrong.push(json!({ "key": key, "seconds": seconds, "after": after, "answer": answer }));
+            }
+        }
+        wrong
+    };
+    let workers = (0..options.parallel).map(|_| worker());
+    let wrong: Vec<Value> = futures::future::join_all(workers).await.concat();
+    let results = session.wire.seen().responses - before;
+    let mut details = session.wire.summary();
+    details["calls"] = json!(next.get());
+    details["right"] = json!(right.get());
+    details["results"] = json!(results);
+    details["progressed"] = json!(session.progress().len());
+    details["latest"] = json!((latest.get() * 10.0).round() / 10.0);
+    details["wrong"] = json!(wrong.iter().take(5).collect::<Vec<_>>());
+    details["asked"] = json!(session.asked.lock().expect("nobody panics while it is held").elicitation);
+    expect(
+        wrong.is_empty() && right.get() == next.get(),
+        format!("{} wrong answers", wrong.len()),
+        &details,
+    )?;
+    expect(
+        u64::from(next.get()) == results,
+        format!("received {results} responses to {} calls", next.get()),
         &details,
     )?;
     Ok(details)

@@ -69,6 +69,20 @@ pub(crate) struct ChildOptions {
     #[arg(long, value_name = "N", env = "BOWLINE_MAX_CHILDREN", value_parser = super::network::count, default_value = "1000")]
     pub(crate) max_children: usize,
 
+    /// How many processes clients of 2026-07-28 may have, who have no sessions; a call that finds all in use waits. They share
+    /// those of --child shared and of a pool.
+    #[arg(long, value_name = "N", env = "BOWLINE_MAX_MODERN_CHILDREN", value_parser = super::network::count, default_value = "64")]
+    pub(crate) max_modern_children: usize,
+
+    /// How long such a process is kept that no client uses.
+    #[arg(long, value_name = "DURATION", env = "BOWLINE_MODERN_IDLE", value_parser = duration::parse_positive, default_value = "5m")]
+    pub(crate) modern_idle: Duration,
+
+    /// How long a tool of a client of 2026-07-28 runs on whose connection broke, so that the same request of the same principal
+    /// joins it. Needs tokens. Default: it is cancelled at once.
+    #[arg(long, value_name = "DURATION", env = "BOWLINE_JOIN_REISSUED", value_parser = duration::parse_positive)]
+    pub(crate) join_reissued: Option<Duration>,
+
     /// supergateway's: what clients are offered. Only `streamableHttp` is served.
     #[arg(long = "outputTransport", hide = true, value_parser = output_transport)]
     pub(crate) output_transport: Option<()>,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -32,15 +32,26 @@ pub(crate) struct Link {
     store: MemoryStore,
     way: Arc<watch::Sender<Way>>,
     asked: Arc<AtomicUsize>,
+    deaf: Arc<AtomicBool>,
 }
 
 impl Link {
     pub(crate) fn new(store: MemoryStore) -> Self {
-        Self { store, way: Arc::new(watch::Sender::new(Way::Open)), asked: Arc::default() }
+        Self {
+            store,
+            way: Arc::new(watch::Sender::new(Way::Open)),
+            asked: Arc::default(),
+            deaf: Arc::default(),
+        }
     }
 
     pub(crate) fn set(&self, way: Way) {
         self.way.send_replace(way);
+    }
+
+    /// From now on every wake-up is lost.
+    pub(crate) fn lose_wakeups(&self) {
+        self.deaf.store(true, Ordering::SeqCst);
     }
 
     /// How many questions there were.
@@ -237,6 +248,10 @@ impl KeyStore for Link {
 
 impl WakeBus for Link {
     fn subscribe(&self, stream: StreamId) -> Wakeups {
+        if self.deaf.load(Ordering::SeqCst) {
+            let (sender, receiver) = watch::channel(0);
+            return Wakeups::new(receiver, Some(Box::new(sender)));
+        }
         self.store.subscribe(stream)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Backend, backends, link::Way, pause};
 use bowline_server::CancelReason;
-use bowline_store::{BackendRegistry as _, BackendState};
+use bowline_store::{BackendRegistry as _, BackendState, SessionStore as _, StreamLog as _};
 use serde_json::{Value, json};
 use std::{sync::atomic::Ordering, time::Duration};
 use tokio::time::{Instant, timeout};
@@ -104,24 +104,65 @@ async fn a_backend_that_slept_is_fenced_and_there_is_one_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_nobody_waits_for_stops_when_its_backend_has_no_lease() {
+async fn who_was_cut_off_stops_what_others_have_ended_when_it_is_back() {
     let (_, [a, b]) = backends();
     pause(15.0).await;
+    let mut client = a.server.client("2025-11-25").await;
+    // It says nothing, so it would not notice by itself.
+    let mut call = client.call("stubborn", json!({})).await;
+    call.event().await;
+    drop(call);
+    a.link.set(Way::Cut);
+    pause(25.0).await;
+    assert_eq!(b.server.endpoint.metrics().streams_reaped.get(), 1);
+    assert!(a.server.script.cancelled.lock().is_empty(), "it cannot know");
+    a.link.set(Way::Open);
+    pause(5.0).await;
+    assert_eq!(*a.server.script.cancelled.lock(), [CancelReason::OwnerLost]);
+    assert_eq!(a.server.script.calls.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_nobody_can_reach_stops_in_the_end() {
+    let (_, [a]) = backends();
     let mut client = a.server.client("2025-11-25").await;
     let mut call = client.call("stubborn", json!({})).await;
     call.event().await;
     drop(call);
     a.link.set(Way::Cut);
-    // Before others count it as dead: what it does in vain it stops.
-    for _ in 0..200 {
-        pause(0.1).await;
-        if b.server.endpoint.metrics().streams_reaped.get() > 0 {
-            break;
+    pause(299.0).await;
+    assert!(a.server.script.cancelled.lock().is_empty());
+    pause(60.0).await;
+    assert_eq!(*a.server.script.cancelled.lock(), [CancelReason::OwnerLost]);
+}
+
+/// A failover takes longer than a lease: what was parked goes on as if nothing had been.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_was_away_for_half_a_minute_costs_no_parked_call() {
+    for way in [Way::Cut, Way::Silent] {
+        let (_, [a, b]) = backends();
+        pause(15.0).await;
+        let mut client = a.server.client("2025-11-25").await;
+        let mut cursors = Vec::new();
+        // One ends meanwhile, one afterwards.
+        for seconds in [20, 50] {
+            let mut call = client.call("count", json!({ "then": seconds })).await;
+            call.event().await;
+            cursors.push(call.last_id.clone());
+        }
+        for backend in [&a, &b] {
+            backend.link.set(way);
+        }
+        pause(35.0).await;
+        for backend in [&a, &b] {
+            backend.link.set(Way::Open);
+        }
+        pause(25.0).await;
+        for cursor in cursors {
+            let messages = b.serves(&client).get(cursor.as_deref()).await.messages().await;
+            assert!(messages.len() == 1 && messages[0]["result"]["counted"] == 0, "{way:?}: {messages:?}");
         }
     }
-    assert_eq!(*a.server.script.cancelled.lock(), [CancelReason::OwnerLost]);
-    assert_eq!(b.server.endpoint.metrics().streams_reaped.get(), 1);
-    assert_eq!(a.server.script.calls.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,4 +189,32 @@ async fn a_store_that_was_away_for_all_buries_nobody() {
     a.server.script.gate.notify_one();
     let messages = timeout(Duration::from_secs(10), reading).await.unwrap().unwrap();
     assert!(messages.len() == 1 && messages[0]["result"] == "open", "{messages:?}");
+}
+
+/// What a store does that is emptied, or that loses its last second in a failover: there is no tombstone either.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_the_store_lost_is_put_back_while_it_is_in_use() {
+    for revision in ["2025-11-25", "2025-06-18"] {
+        let (store, [a, b]) = backends();
+        let mut client = a.server.client(revision).await;
+        let mut call = client.call("count", json!({ "n": 1, "every": 2, "then": 60 })).await;
+        while call.event().await.unwrap().data.is_none_or(|data| !data.is_object()) {}
+        for (backend, _) in store.backends().await.unwrap() {
+            for stream in store.open_streams(backend, 10).await.unwrap() {
+                store.remove(stream.id).await.unwrap();
+            }
+        }
+        store.delete_session(client.session.as_deref().unwrap(), Duration::ZERO).await.unwrap();
+        // Whoever waits for the call is told what is known, and when that is noticed.
+        let messages = timeout(Duration::from_secs(20), call.messages()).await.expect("no hang");
+        let error = &messages.last().expect("an end")["error"];
+        assert_eq!(error["data"], json!({ "reason": "expired", "outcome": "unknown" }), "{messages:?}");
+        for backend in [&a, &b] {
+            assert_eq!(backend.serves(&client).call("echo", json!({})).await.status, 200, "{revision}");
+            client.id();
+        }
+        assert_eq!(client.delete().await.status, 204);
+        pause(2.0).await;
+        assert_eq!(b.serves(&client).call("echo", json!({})).await.status, 404, "an end is an end");
+    }
 }

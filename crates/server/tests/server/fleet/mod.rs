@@ -1,12 +1,14 @@
 //! SEMANTICS 6 over a shared store: two or three endpoints, and any of them serves any request of any session.
 
 mod away;
+mod found;
 mod keys;
 mod leaving;
 mod link;
 mod losses;
 mod routes;
 mod standalone;
+mod tasks;
 
 use crate::client::{Client, Server};
 use bowline_server::{EndpointBuilder, Options};
@@ -39,6 +41,13 @@ impl Backend {
         let mut options = Options::default();
         change(&mut options);
         Self::with(store, |builder| builder.options(options))
+    }
+
+    /// One that serves modern clients too.
+    pub(crate) fn modern(store: &MemoryStore) -> Self {
+        let link = Link::new(store.clone());
+        let shared = Arc::new(link.clone());
+        Self { server: Server::modern_with(|builder| builder.shared_store(shared)), link }
     }
 
     /// The same client, at this backend.

@@ -1,0 +1,74 @@
+//! `bowline prompt`.
+
+use super::{
+    arguments::Arguments,
+    content,
+    failure::Failure,
+    options::PromptCommand,
+    output::{self, Output},
+    save::Saver,
+    session::Session,
+    words::Words,
+};
+use serde_json::{Map, Value};
+
+/// A prompt with its arguments.
+#[derive(Debug)]
+pub(super) struct Prompt {
+    name: String,
+    arguments: Arguments,
+    saver: Option<Saver>,
+}
+
+impl Prompt {
+    pub(super) fn new(command: &PromptCommand, mut words: Words) -> Result<Self, Failure> {
+        let name = words.next("the name of the prompt")?;
+        Ok(Self {
+            arguments: Arguments::new(words.rest(), command.json.as_deref())?,
+            saver: command.save.as_deref().map(|dir| Saver::new(dir, &name)),
+            name,
+        })
+    }
+
+    pub(super) async fn run(self, session: &mut Session) -> Result<u8, Failure> {
+        let arguments = as_texts(self.arguments.read()?);
+        let got = session.client.get_prompt(&self.name, &arguments).await;
+        let result = got.map_err(|error| Failure::reading(&error))?;
+        let messages = result.member("messages").and_then(|messages| messages.to::<Vec<Value>>().ok());
+        let messages = messages.ok_or_else(|| Failure::answer("the answer has no list of messages"))?;
+        if session.output == Output::Json {
+            output::json(&result)?;
+        }
+        for message in messages {
+            let text = content::shown(&message["content"], self.saver.as_ref())?;
+            match session.output {
+                Output::Text => {
+                    output::text(&format!("{}: {text}", message["role"].as_str().unwrap_or("?")))?;
+                }
+                Output::Json if message["content"]["type"] != "text" && self.saver.is_some() => {
+                    session.screen.line(&text);
+                }
+                Output::Json => {}
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Arguments of prompts are texts; other JSON is written as one.
+fn as_texts(arguments: Map<String, Value>) -> Map<String, Value> {
+    let text = |value: Value| if value.is_string() { value } else { Value::from(value.to_string()) };
+    arguments.into_iter().map(|(name, value)| (name, text(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn arguments_are_texts() {
+        let Value::Object(given) = json!({ "a": "x", "b": 1, "c": [true] }) else { unreachable!() };
+        assert_eq!(Value::from(as_texts(given)), json!({ "a": "x", "b": "1", "c": "[true]" }));
+    }
+}

@@ -1,0 +1,200 @@
+//! The two eras, as the gateway translates between them: a modern client in front of a legacy server, and the other way round. Pure.
+//!
+//! What a modern answer has beside a legacy one is the endpoint's to add, and what a legacy client may see of a modern one is
+//! [`bowline_proto::modern::to_legacy`]'s.
+
+use bowline_proto::jsonrpc::{Notification, Raw, Request};
+use bowline_proto::modern::meta::{
+    CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO, SUBSCRIPTION_ID,
+};
+use bowline_proto::revision::Revision;
+
+/// The parameters of a modern request for a legacy server: without what only this revision has. The trace context stays, and whatever
+/// else nobody here knows.
+pub(crate) fn request_for_legacy(params: Option<Raw>) -> Option<Raw> {
+    let params = params?;
+    let Some(members) = params.members() else { return Some(params) };
+    let mut kept: Vec<(String, Raw)> = Vec::with_capacity(members.len());
+    for (name, value) in members {
+        match name.as_str() {
+            "inputResponses" | "requestState" => {}
+            "_meta" => {
+                let meta = without(&value, &[PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL]);
+                if meta.members().is_none_or(|members| !members.is_empty()) {
+                    kept.push((name, meta));
+                }
+            }
+            _ => kept.push((name, value)),
+        }
+    }
+    Some(Raw::from_members(kept))
+}
+
+/// The parameters of a request without what belongs to a round, for a server that has rounds of its own.
+pub(crate) fn without_round(params: Option<Raw>) -> Option<Raw> {
+    params.map(|params| without(&params, &["inputResponses", "requestState"]))
+}
+
+/// What a modern server says of itself (`server/discover`), in the words of a legacy one; `None` where it does not speak our revision.
+pub(crate) fn discovered(result: &Raw) -> Option<Raw> {
+    let versions: Vec<String> = result.member("supportedVersions")?.to().ok()?;
+    if !versions.iter().any(|version| version == Revision::NEWEST_MODERN.as_str()) {
+        return None;
+    }
+    let info = result.member("_meta").and_then(|meta| meta.member(SERVER_INFO));
+    let unnamed = || Raw::from_trusted(r#"{"name":"unnamed","version":"0"}"#.into());
+    let version = Raw::from_trusted(format!("\"{}\"", Revision::NEWEST_MODERN).into());
+    let mut members = vec![
+        ("protocolVersion", version),
+        ("capabilities", result.member("capabilities").unwrap_or_else(Raw::empty_object)),
+        ("serverInfo", info.filter(Raw::is_object).unwrap_or_else(unnamed)),
+    ];
+    members.extend(result.member("instructions").map(|text| ("instructions", text)));
+    Some(Raw::from_members(members))
+}
+
+/// A notification of a modern server's listening stream, as everybody else knows it.
+pub(crate) fn untagged(notification: &Notification) -> Notification {
+    let Some(params) = &notification.params else { return notification.clone() };
+    let Some(meta) = params.member("_meta").filter(Raw::is_object) else { return notification.clone() };
+    let meta = without(&meta, &[SUBSCRIPTION_ID]);
+    let params = match meta.members() {
+        Some(members) if members.is_empty() => without(params, &["_meta"]),
+        _ => params.with_member("_meta", &meta).unwrap_or_else(|| params.clone()),
+    };
+    Notification { method: notification.method.clone(), params: Some(params) }
+}
+
+/// The listening request that a notification belongs to, by the id that it was sent under.
+pub(crate) fn subscription_of(notification: &Notification) -> Option<u64> {
+    let id = notification.params.as_ref()?.member("_meta")?.member(SUBSCRIPTION_ID)?;
+    id.string().map_or_else(|| id.to().ok(), |text| text.parse().ok())
+}
+
+/// The questions that a modern server's answer asks before the request can be completed, and what it leaves for the next round.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// By key.
+    pub(crate) questions: Vec<(String, Request)>,
+    pub(crate) state: Option<Raw>,
+}
+
+impl Asked {
+    /// Reads a result; `None` where it asks nothing.
+    pub(crate) fn of(result: &Raw) -> Option<Self> {
+        if result.member("resultType")?.string()? != "input_required" {
+            return None;
+        }
+        let asked = result.member("inputRequests").and_then(|asked| asked.members()).unwrap_or_default();
+        let question = |(key, asked): (String, Raw)| {
+            let method = asked.member("method")?.string()?;
+            let params = asked.member("params");
+            Some((key, Request { id: 0.into(), method: method.into(), params }))
+        };
+        Some(Self {
+            questions: asked.into_iter().filter_map(question).collect(),
+            state: result.member("requestState"),
+        })
+    }
+
+    /// The parameters of the next round.
+    pub(crate) fn next(params: Option<Raw>, answers: &[(String, Raw)], state: Option<&Raw>) -> Option<Raw> {
+        let mut params =
+            without(&params.unwrap_or_else(Raw::empty_object), &["inputResponses", "requestState"]);
+        if !answers.is_empty() {
+            let answers = Raw::from_members(answers.iter().map(|(key, answer)| (key, answer.clone())));
+            params = params.with_member("inputResponses", &answers)?;
+        }
+        match state {
+            Some(state) => params.with_member("requestState", state),
+            None => Some(params),
+        }
+    }
+}
+
+fn without(object: &Raw, names: &[&str]) -> Raw {
+    match object.members() {
+        Some(members) if members.iter().any(|(name, _)| names.contains(&name.as_str())) => {
+            Raw::from_members(members.into_iter().filter(|(name, _)| !names.contains(&name.as_str())))
+        }
+        _ => object.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn raw(value: &Value) -> Raw {
+        Raw::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_legacy_server_sees_nothing_of_the_modern_era_but_the_trace() {
+        let legacy = |params: Value| request_for_legacy(Some(raw(&params))).unwrap().to::<Value>().unwrap();
+        assert_eq!(
+            legacy(json!({
+                "name": "x", "arguments": { "requestState": 1 }, "requestState": "s", "inputResponses": {},
+                "_meta": {
+                    PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}, CLIENT_INFO: {}, LOG_LEVEL: "info",
+                    "progressToken": 1, "traceparent": "00-a-b-01", "tracestate": "k=v", "baggage": "k=v",
+                },
+            })),
+            json!({
+                "name": "x", "arguments": { "requestState": 1 },
+                "_meta": { "progressToken": 1, "traceparent": "00-a-b-01", "tracestate": "k=v", "baggage": "k=v" },
+            })
+        );
+        assert_eq!(legacy(json!({ "_meta": { PROTOCOL_VERSION: "x" } })), json!({}));
+        assert_eq!(request_for_legacy(None), None);
+    }
+
+    #[test]
+    fn what_a_modern_server_is_is_said_as_a_legacy_one_would() {
+        let result = json!({
+            "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} }, "instructions": "i",
+            "_meta": { SERVER_INFO: { "name": "s", "version": "1" } },
+        });
+        assert_eq!(
+            discovered(&raw(&result)).unwrap().to::<Value>().unwrap(),
+            json!({
+                "protocolVersion": "2026-07-28", "capabilities": { "tools": {} },
+                "serverInfo": { "name": "s", "version": "1" }, "instructions": "i",
+            })
+        );
+        assert_eq!(discovered(&raw(&json!({ "supportedVersions": ["2031-01-01"] }))), None);
+        assert_eq!(discovered(&raw(&json!({}))), None);
+    }
+
+    #[test]
+    fn the_tag_of_a_listening_stream_is_taken_off() {
+        let tagged = |params: Value| Notification::new("n", Some(raw(&params)));
+        let plain = |params: Value| untagged(&tagged(params)).params.unwrap().to::<Value>().unwrap();
+        assert_eq!(plain(json!({ "uri": "a", "_meta": { SUBSCRIPTION_ID: 7 } })), json!({ "uri": "a" }));
+        assert_eq!(plain(json!({ "_meta": { SUBSCRIPTION_ID: 7, "x": 1 } })), json!({ "_meta": { "x": 1 } }));
+        assert_eq!(subscription_of(&tagged(json!({ "_meta": { SUBSCRIPTION_ID: 7 } }))), Some(7));
+        assert_eq!(subscription_of(&tagged(json!({ "_meta": { SUBSCRIPTION_ID: "7" } }))), Some(7));
+        assert_eq!(subscription_of(&Notification::new("n", None)), None);
+    }
+
+    #[test]
+    fn questions_are_read_and_the_next_round_carries_their_answers() {
+        let result = json!({
+            "resultType": "input_required", "requestState": "s",
+            "inputRequests": { "a": { "method": "roots/list", "params": {} }, "b": 7 },
+        });
+        let asked = Asked::of(&raw(&result)).unwrap();
+        assert_eq!(asked.questions.len(), 1);
+        assert_eq!(&*asked.questions[0].1.method, "roots/list");
+        let answers = [("a".to_owned(), raw(&json!({ "roots": [] })))];
+        let before = raw(&json!({ "name": "t", "requestState": "old", "inputResponses": { "z": {} } }));
+        let next = Asked::next(Some(before), &answers, asked.state.as_ref()).unwrap();
+        assert_eq!(
+            next.to::<Value>().unwrap(),
+            json!({ "name": "t", "inputResponses": { "a": { "roots": [] } }, "requestState": "s" })
+        );
+        assert_eq!(Asked::of(&raw(&json!({ "resultType": "complete" }))), None);
+        assert_eq!(Asked::of(&raw(&json!({}))), None);
+    }
+}

@@ -1,0 +1,167 @@
+//! Tasks over a shared store: any backend answers for them, and one that dies leaves none behind.
+
+use super::{Backend, link::Way, pause};
+use crate::modern_script::ModernClient;
+use bowline_server::CancelReason;
+use bowline_store::MemoryStore;
+use serde_json::json;
+use std::time::Duration;
+
+impl Backend {
+    fn task_client(&self) -> ModernClient {
+        let mut client = self.server.task_client();
+        client.client.principal = Some("alice");
+        client
+    }
+}
+
+fn two() -> (MemoryStore, Backend, Backend) {
+    let store = MemoryStore::default();
+    let (a, b) = (Backend::modern(&store), Backend::modern(&store));
+    (store, a, b)
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_backend_gives_it_out_and_passes_answers_on() {
+    let (_, a, b) = two();
+    pause(1.0).await;
+    let (mut here, mut there) = (a.task_client(), b.task_client());
+    let id = here.task("task_ask", json!({})).await;
+    pause(0.01).await;
+    let asking = there.get_task(&id).await;
+    assert_eq!(asking["status"], "input_required");
+    there.update_task(&id, json!({ "q1": { "roots": [1] }, "other": {} })).await;
+    pause(0.01).await;
+    let asking = there.get_task(&id).await;
+    assert_eq!(asking["inputRequests"].as_object().unwrap().keys().collect::<Vec<_>>(), ["q2"]);
+    // The same answer twice is one, from whichever backend.
+    there.update_task(&id, json!({ "q1": { "roots": ["again"] }, "q2": { "roots": [2] } })).await;
+    here.update_task(&id, json!({ "q2": { "roots": [2] } })).await;
+    pause(0.01).await;
+    there.update_task(&id, json!({ "q3": { "roots": [3] } })).await;
+    pause(0.01).await;
+    let done = there.get_task(&id).await;
+    assert_eq!(done["result"]["answers"], json!([{ "roots": [1] }, { "roots": [2] }, { "roots": [3] }]));
+    assert_eq!(here.get_task(&id).await, done);
+    let (_, error) = b.server.task_client().about("tasks/get", json!({ "taskId": id })).await;
+    assert_eq!(error["code"], -32602, "somebody else's on every backend");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_it_runs_an_answer_shows_as_soon_as_it_is_acknowledged() {
+    let (_, a, _) = two();
+    pause(1.0).await;
+    let mut here = a.task_client();
+    let id = here.task("task_ask", json!({})).await;
+    pause(0.01).await;
+    here.update_task(&id, json!({ "q1": {} })).await;
+    let asking = here.get_task(&id).await;
+    assert_eq!(asking["inputRequests"].as_object().unwrap().keys().collect::<Vec<_>>(), ["q2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_backend_cancels_it() {
+    let (_, a, b) = two();
+    pause(1.0).await;
+    let id = a.task_client().task("task_stubborn", json!({})).await;
+    let mut there = b.task_client();
+    there.cancel_task(&id).await;
+    pause(0.01).await;
+    assert_eq!(*a.server.script.cancelled.lock(), [CancelReason::Client]);
+    assert_eq!(there.get_task(&id).await["status"], "cancelled");
+    there.cancel_task(&id).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_listens_elsewhere_is_told() {
+    let (_, a, b) = two();
+    pause(1.0).await;
+    let id = a.task_client().task("task_sleep", json!({ "seconds": 10 })).await;
+    let mut there = b.task_client();
+    let mut answer =
+        there.call("subscriptions/listen", json!({ "notifications": { "taskIds": [id] } })).await;
+    let mut statuses = Vec::new();
+    while statuses.last().is_none_or(|last| last != "completed") {
+        if let Some(told) = answer.event().await.unwrap().data
+            && told["method"] == "notifications/tasks"
+        {
+            statuses.push(told["params"]["status"].as_str().unwrap().to_owned());
+        }
+    }
+    assert_eq!(statuses, ["working", "completed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_a_dead_backend_has_failed_within_20_seconds_and_that_can_be_read_for_as_long_as_it_said() {
+    let (store, a, b) = two();
+    pause(15.0).await;
+    let mut here = a.task_client();
+    let asking = here.task("task_ask", json!({})).await;
+    let working = here.task("task_stubborn", json!({})).await;
+    a.link.set(Way::Cut);
+    pause(20.0).await;
+    assert_eq!(store.stats().streams_open, 0);
+    let mut there = b.task_client();
+    for wait in [0.0, 600.0, 3_600.0] {
+        pause(wait).await;
+        for id in [&asking, &working] {
+            let failed = there.get_task(id).await;
+            assert_eq!(failed["status"], "failed", "{failed}");
+            assert_eq!(failed["error"]["data"], json!({ "reason": "owner_lost", "outcome": "unknown" }));
+            assert!(failed.get("inputRequests").is_none(), "{failed}");
+        }
+    }
+    // The one that was only cut off has given up too.
+    assert_eq!(*a.server.script.cancelled.lock(), [CancelReason::OwnerLost]);
+    a.link.set(Way::Open);
+    pause(10.0).await;
+    assert_eq!(there.get_task(&working).await["status"], "failed", "there is one end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_one_of_a_dead_backend_ends_it() {
+    let (_, a, b) = two();
+    pause(15.0).await;
+    let id = a.task_client().task("task_stubborn", json!({})).await;
+    a.link.set(Way::Cut);
+    pause(10.5).await;
+    let failed = b.task_client().get_task(&id).await;
+    assert_eq!(failed["error"]["data"]["reason"], "owner_lost", "{failed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_handle_goes_out_without_a_log() {
+    let (store, a, _) = two();
+    pause(1.0).await;
+    for way in [Way::Cut, Way::Silent] {
+        a.link.set(way);
+        let mut answer = a.task_client().tool("task_sleep", json!({ "seconds": 4 })).await;
+        assert!(answer.is_stream(), "{way:?}");
+        let messages = answer.messages().await;
+        assert_eq!(messages.last().unwrap()["result"]["slept"], 4.0, "{way:?}: {messages:?}");
+    }
+    a.link.set(Way::Open);
+    pause(30.0).await;
+    assert_eq!(store.stats().streams_open, 0, "what was not used is not left behind");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_answer_is_not_a_task_that_there_is_not() {
+    let (_, a, b) = two();
+    pause(1.0).await;
+    let id = a.task_client().task("task_ask", json!({})).await;
+    pause(0.01).await;
+    for way in [Way::Cut, Way::Silent] {
+        b.link.set(way);
+        for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+            let params = json!({ "taskId": id, "inputResponses": { "q1": {} } });
+            let mut there = b.task_client();
+            let answer = tokio::time::timeout(Duration::from_secs(1), there.call(method, params)).await;
+            let answer = answer.expect("within a second");
+            assert_eq!(answer.status, 503, "{way:?} {method}");
+            assert!(answer.headers.contains_key("retry-after"));
+        }
+    }
+    b.link.set(Way::Open);
+    assert_eq!(b.task_client().get_task(&id).await["inputRequests"].as_object().unwrap().len(), 2);
+}
