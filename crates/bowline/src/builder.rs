@@ -17,6 +17,7 @@ use crate::{
 };
 use bowline_proto::jsonrpc::Raw;
 use bowline_server::BoxFuture;
+use futures_util::FutureExt as _;
 use parking_lot::{Mutex, RwLock};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
@@ -146,7 +147,7 @@ impl<S: Send + Sync + 'static> ServerBuilder<S> {
         let mime_type: Option<Arc<str>> = resource.its_mime_type().map(Into::into);
         let run = move |ctx: Call<S>, uri: &str| -> BoxFuture<'static, _> {
             let (work, uri, mime_type) = (handler(ctx), uri.to_owned(), mime_type.clone());
-            Box::pin(async move { reply::resource(work.await.into_resource(), &uri, mime_type.as_deref()) })
+            Box::pin(work.map(move |read| reply::resource(read.into_resource(), &uri, mime_type.as_deref())))
         };
         match entry(resource.uri.clone(), &resource, Box::new(run) as _) {
             Ok(entry) => self.parts.resources.push(Arc::new(entry)),
@@ -176,7 +177,7 @@ impl<S: Send + Sync + 'static> ServerBuilder<S> {
                 return Box::pin(ready(crate::error::resource_not_found(uri).into()));
             };
             let (work, uri, mime_type) = (handler(ctx, variables), uri.to_owned(), mime_type.clone());
-            Box::pin(async move { reply::resource(work.await.into_resource(), &uri, mime_type.as_deref()) })
+            Box::pin(work.map(move |read| reply::resource(read.into_resource(), &uri, mime_type.as_deref())))
         };
         match entry(template.template.clone(), &template, Box::new(run) as _) {
             Ok(entry) => self.parts.templates.push(Arc::new(TemplateEntry { template: parsed, entry })),
@@ -237,7 +238,7 @@ impl<S: Send + Sync + 'static> ServerBuilder<S> {
             match read {
                 Ok(input) => {
                     let work = handler(ctx, input);
-                    Box::pin(async move { reply::prompt(work.await.into_prompt()) })
+                    Box::pin(work.map(|prompt| reply::prompt(prompt.into_prompt())))
                 }
                 Err(why) => {
                     Box::pin(ready(reply::bad_params(&format!("the arguments of the prompt {name:?}"), &why)))
@@ -271,7 +272,7 @@ impl<S: Send + Sync + 'static> ServerBuilder<S> {
     {
         let run = move |ctx: Call<S>, params: CompleteParams| -> BoxFuture<'static, _> {
             let work = handler(ctx, params.typed());
-            Box::pin(async move { reply::completions(work.await.into_completions()) })
+            Box::pin(work.map(|completed| reply::completions(completed.into_completions())))
         };
         let key = (reference, argument.into());
         let name = format!("{:?} of {}", key.1, key.0);

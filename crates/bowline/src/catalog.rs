@@ -14,7 +14,7 @@ use bowline_server::BoxFuture;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 /// A handler, boxed once: the call and the JSON text of its arguments in, the reply out.
@@ -107,6 +107,8 @@ pub(crate) struct Catalog<S> {
     pub(crate) resource_pages: Pages,
     pub(crate) template_pages: Pages,
     pub(crate) prompt_pages: Pages,
+    /// What `initialize` is answered while this is what there is; written when it is first asked for.
+    pub(crate) hello: OnceLock<Raw>,
 }
 
 impl<S> Catalog<S> {
@@ -119,6 +121,7 @@ impl<S> Catalog<S> {
             tools: index(&mut parts.tools.iter().map(|tool| &*tool.entry.name)),
             resources: index(&mut parts.resources.iter().map(|entry| &*entry.name)),
             prompts: index(&mut parts.prompts.iter().map(|prompt| &*prompt.entry.name)),
+            hello: OnceLock::new(),
             tool_pages: pages("tools", &mut parts.tools.iter().map(|tool| &tool.entry.listed)),
             resource_pages: pages("resources", &mut parts.resources.iter().map(|entry| &entry.listed)),
             template_pages: pages(

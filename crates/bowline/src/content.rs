@@ -1,6 +1,8 @@
 //! What tools and prompts are made of: text, images, sound, resources.
 
+use crate::escape::push_string;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use bowline_proto::jsonrpc::Raw;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -151,6 +153,21 @@ pub enum Content {
 }
 
 impl Content {
+    /// This piece as JSON.
+    pub(crate) fn to_raw(&self) -> Result<Raw, serde_json::Error> {
+        match self {
+            // Nearly all pieces are plain text, which may be long: written in one go, and into room for all of it.
+            Self::Text { text, annotations: None, meta: None } => {
+                let mut out = String::with_capacity(text.len() + text.len() / 32 + 32);
+                out.push_str(r#"{"type":"text","text":"#);
+                push_string(&mut out, text);
+                out.push('}');
+                Ok(Raw::from_trusted(out.into()))
+            }
+            _ => Raw::from_value(self),
+        }
+    }
+
     /// Text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), annotations: None, meta: None }
@@ -297,6 +314,12 @@ impl ResourceContents {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn text_is_written_as_everything_else_is() {
+        let text = Content::text("a \"b\"\n");
+        assert_eq!(text.to_raw().unwrap(), Raw::from_value(&text).unwrap());
+    }
 
     #[test]
     fn each_kind_is_written_as_the_protocol_names_it() {

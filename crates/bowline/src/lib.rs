@@ -9,6 +9,7 @@ mod completion;
 mod content;
 mod dispatch;
 mod error;
+mod escape;
 pub mod guide;
 mod handle;
 mod http;

@@ -72,6 +72,9 @@ impl<S> Inner<S> {
     /// The result of `initialize`; the revision is put in by the layer below.
     pub(crate) fn initialize(&self) -> Result<Raw, serde_json::Error> {
         let catalog = self.catalog.read().clone();
+        if let Some(said) = catalog.hello.get() {
+            return Ok(said.clone());
+        }
         let mut capabilities = Map::new();
         let mut has = |name: &str, value: Value| capabilities.insert(name.into(), value);
         has("logging", json!({}));
@@ -92,7 +95,8 @@ impl<S> Inner<S> {
         if let Some(instructions) = &self.info.instructions {
             result["instructions"] = instructions.as_str().into();
         }
-        Raw::from_value(&result)
+        let said = Raw::from_value(&result)?;
+        Ok(catalog.hello.get_or_init(|| said).clone())
     }
 }
 

@@ -181,7 +181,7 @@ impl ToolResult {
     #[must_use]
     pub fn with(mut self, content: impl Into<Content>) -> Self {
         // Text, strings and maps with text keys are always expressible.
-        self.content.extend(Raw::from_value(&content.into()));
+        self.content.extend(content.into().to_raw());
         self
     }
 

@@ -10,6 +10,7 @@ use crate::{
 };
 use bowline_proto::{jsonrpc::Raw, modern::params};
 use bowline_server::BoxFuture;
+use futures_util::FutureExt as _;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use std::{future::ready, sync::Arc};
@@ -71,7 +72,10 @@ where
         };
         let work = handler(ctx, input);
         let (check_output, called) = (check_output.clone(), called.clone());
-        Box::pin(async move { reply::tool(work.await.into_tool_result(), check_output.as_deref(), &called) })
+        // Not an async block: that would hold the handler's future twice, where it was captured and where it is awaited.
+        Box::pin(
+            work.map(move |result| reply::tool(result.into_tool_result(), check_output.as_deref(), &called)),
+        )
     };
     Ok(ToolEntry { tasks: tool.tasks, entry: Entry { name, listed, run: Box::new(run) } })
 }

@@ -1,8 +1,8 @@
 //! One request being worked on, as its handler sees it.
 
 use crate::{
-    Peer, Round, ask::Ask, core::Core, exchange::Exchange, head::Head, mailbox, modern::ModernCall,
-    peer::progress_key, session::Session, watched::Watched,
+    Peer, Round, ask::Ask, core::Core, exchange::Exchange, head::Head, limiter::NOT_DUE, mailbox,
+    modern::ModernCall, peer::progress_key, session::Session, watched::Watched,
 };
 use bowline_proto::{
     cursor::StreamId,
@@ -13,9 +13,14 @@ use bowline_proto::{
 };
 use bowline_store::EventClass;
 use bytes::Bytes;
+use futures_util::task::AtomicWaker;
 use http::{StatusCode, request::Parts};
 use parking_lot::Mutex;
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicU64},
+    task::{Context, Poll},
+};
 
 /// Why a call was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +59,12 @@ pub(crate) struct CallState {
     /// What a call of a modern client has beside; it then says everything by this.
     pub(crate) modern: Option<Box<ModernCall>>,
     cancelled: Watched<Option<CancelReason>>,
+    /// The task that runs the call, told when it is cancelled.
+    supervisor: AtomicWaker,
+    /// When its limits have to be looked at, in [`Millis`]. Changed under the lock of the [`Limiter`](crate::limiter::Limiter).
+    pub(crate) due: AtomicU64,
+    /// Which one it is among those whose limits are watched.
+    pub(crate) number: AtomicU64,
     /// Whether the call has its answer. Held while something is said, so that nothing follows the answer.
     answered: Mutex<bool>,
 }
@@ -76,6 +87,9 @@ impl CallState {
             started: core.now(),
             progress_token,
             cancelled: Watched::new(None),
+            supervisor: AtomicWaker::new(),
+            due: AtomicU64::new(NOT_DUE),
+            number: AtomicU64::new(0),
             modern: None,
             answered: Mutex::new(false),
         })
@@ -174,6 +188,14 @@ impl CallState {
             }
             first
         });
+        self.supervisor.wake();
+    }
+
+    /// Whether the call is to stop, for the one task that runs it.
+    pub(crate) fn poll_cancelled(&self, cx: &Context<'_>) -> Poll<()> {
+        // Registered before it is looked at, so that no cancel falls in between.
+        self.supervisor.register(cx.waker());
+        if self.cancel_reason().is_some() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {

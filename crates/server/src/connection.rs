@@ -9,6 +9,7 @@ use crate::{
     random,
     session::{InUse, Session},
     sessions,
+    within::within,
 };
 use bowline_proto::time::millis;
 use bowline_proto::{
@@ -77,7 +78,7 @@ pub(crate) struct Connection {
     ids: bool,
     outlet: Option<Arc<Outlet>>,
     /// The wishes to close that were looked at.
-    wishes_seen: u64,
+    wishes_seen: u32,
     drain: watch::Receiver<Drain>,
     /// What the client has got once the frame that was handed over last is written.
     handed: Option<u64>,
@@ -109,14 +110,11 @@ impl Connection {
     ) -> Result<Body, ReadError> {
         let (log, ids) = match &target.outlet {
             // No id reaches the wire before what it stands for is in the store.
-            Some(outlet) => {
-                let opened = tokio::time::timeout(STORE_PATIENCE, outlet.opened()).await;
-                match opened {
-                    Ok(Opened::Stored) => (outlet.log(), true),
-                    Ok(Opened::Unstored) => (outlet.log(), false),
-                    Ok(Opened::NotYet | Opened::Away) | Err(_) => return Err(away()),
-                }
-            }
+            Some(outlet) => match within(STORE_PATIENCE, outlet.opened()).await {
+                Some(Opened::Stored) => (outlet.log(), true),
+                Some(Opened::Unstored) => (outlet.log(), false),
+                Some(Opened::NotYet | Opened::Away) | None => return Err(away()),
+            },
             None => (core.store.clone(), true),
         };
         // Subscribed before anything is read, so that nothing falls in between.

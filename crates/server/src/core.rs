@@ -6,6 +6,7 @@ use crate::{
     config::Options,
     fleet::{self, Fleet},
     keys::Keys,
+    limiter::Limiter,
     metrics::Metrics,
     modern::{HeldCalls, Tasks},
     probes::OnEndpoint,
@@ -74,6 +75,7 @@ pub(crate) struct Core {
     pub(crate) backend: BackendId,
     pub(crate) sessions: Sessions,
     pub(crate) running: Running,
+    pub(crate) limiter: Arc<Limiter>,
     /// Calls of modern clients that stay open between two rounds.
     pub(crate) held: HeldCalls,
     pub(crate) tasks: Tasks,
@@ -116,6 +118,7 @@ impl Core {
             backend: BackendId(random::word()),
             sessions: Sessions::default(),
             running: Running::default(),
+            limiter: Arc::default(),
             held: HeldCalls::default(),
             tasks: Tasks::default(),
             drain: watch::Sender::new(Drain::No),
@@ -182,12 +185,6 @@ impl Core {
 
     pub(crate) fn is_draining(&self) -> bool {
         *self.drain.borrow() != Drain::No
-    }
-
-    /// Waits until a drain is over and calls that still run have to end.
-    pub(crate) async fn drain_over(&self) {
-        // The sender lives in `self`, so the wait ends with what it waits for.
-        let _ = self.drain.subscribe().wait_for(|drain| *drain == Drain::Over).await;
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     body::Body,
     config::Options,
     core::{Config, Core, Drain},
-    fleet,
+    fleet, limiter,
     probes::OnEndpoint,
     service, sessions,
 };
@@ -185,6 +185,7 @@ impl EndpointBuilder {
             probes: self.probes,
         });
         crate::task::spawn(housekeeping(Arc::downgrade(&core)));
+        crate::task::spawn(limiter::run(Arc::downgrade(&core)));
         Endpoint { core }
     }
 }

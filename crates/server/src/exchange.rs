@@ -24,9 +24,8 @@ pub(crate) struct Exchange {
     /// Drawn when it is first needed: for the stream, or for the id of a question that will open it.
     stream: OnceLock<StreamId>,
     phase: Mutex<Phase>,
+    /// Told of every answer, when they became a stream, and when the client went away before.
     changed: Notify,
-    /// Told when the answer became a stream, or when its client went away before.
-    opened: Notify,
 }
 
 enum Phase {
@@ -65,7 +64,6 @@ impl Exchange {
             stream: OnceLock::new(),
             phase: Mutex::new(Phase::Quiet { replies: Vec::new(), waiting, gone: None }),
             changed: Notify::new(),
-            opened: Notify::new(),
         })
     }
 
@@ -120,7 +118,7 @@ impl Exchange {
             }
         }
         drop(phase);
-        self.changed.notify_one();
+        self.changed.notify_waiters();
     }
 
     /// Ends a stream that nothing will be said on.
@@ -164,8 +162,7 @@ impl Exchange {
             }
         };
         drop(phase);
-        self.opened.notify_waiters();
-        self.changed.notify_one();
+        self.changed.notify_waiters();
         Some(outlet)
     }
 
@@ -191,11 +188,13 @@ impl Exchange {
     pub(crate) async fn wait(&self) -> Answer {
         let mut left = Left { exchange: self, armed: true };
         loop {
+            // Told from here on, polled or not.
+            let changed = self.changed.notified();
             if let Some(answer) = self.ready() {
                 left.armed = false;
                 return answer;
             }
-            self.changed.notified().await;
+            changed.await;
         }
     }
 
@@ -212,18 +211,18 @@ impl Exchange {
     pub(crate) async fn wait_open(&self) -> Arc<Outlet> {
         loop {
             // Told from here on, polled or not.
-            let opened = self.opened.notified();
+            let changed = self.changed.notified();
             if let Some(outlet) = self.outlet() {
                 return outlet;
             }
-            opened.await;
+            changed.await;
         }
     }
 
     /// Waits until the answer is a stream, or its client went away before it was one.
     pub(crate) async fn wait_unquiet(&self) {
         loop {
-            let told = self.opened.notified();
+            let told = self.changed.notified();
             if !matches!(&*self.phase.lock(), Phase::Quiet { gone: None, .. }) {
                 return;
             }
@@ -262,6 +261,6 @@ impl Drop for Left<'_> {
         if let Phase::Quiet { gone, .. } = &mut *self.exchange.phase.lock() {
             *gone = Some(self.exchange.core.now());
         }
-        self.exchange.opened.notify_waiters();
+        self.exchange.changed.notify_waiters();
     }
 }

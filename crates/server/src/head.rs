@@ -22,10 +22,10 @@ enum Kept {
 
 /// A head in as few bytes as it takes.
 struct Packed {
-    method: Method,
     version: Version,
     extensions: Extensions,
-    /// The URI, and behind it names and values in turn; before each its length, and before that of a value whether it is sensitive.
+    /// The method and the URI, and behind them names and values in turn; before each its length, and before that of a value whether it is
+    /// sensitive.
     bytes: Box<[u8]>,
 }
 
@@ -61,28 +61,25 @@ impl Packed {
         let uri = parts.uri.to_string();
         let headers: usize =
             parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 9).sum();
-        let mut bytes = Vec::with_capacity(4 + uri.len() + headers);
+        let method = parts.method.as_str();
+        let mut bytes = Vec::with_capacity(8 + method.len() + uri.len() + headers);
+        put(&mut bytes, method.as_bytes());
         put(&mut bytes, uri.as_bytes());
         for (name, value) in &parts.headers {
             put(&mut bytes, name.as_str().as_bytes());
             bytes.push(u8::from(value.is_sensitive()));
             put(&mut bytes, value.as_bytes());
         }
-        Self {
-            method: parts.method.clone(),
-            version: parts.version,
-            extensions: parts.extensions.clone(),
-            bytes: bytes.into_boxed_slice(),
-        }
+        Self { version: parts.version, extensions: parts.extensions.clone(), bytes: bytes.into_boxed_slice() }
     }
 
     fn unpack(self) -> Parts {
         let mut parts = Request::new(()).into_parts().0;
-        parts.method = self.method;
         parts.version = self.version;
         parts.extensions = self.extensions;
         let mut rest = &self.bytes[..];
-        // It was a URI, these were names and values: none of the readings fails.
+        // This was a method, that a URI, these were names and values: none of the readings fails.
+        parts.method = take(&mut rest).and_then(|method| Method::from_bytes(method).ok()).unwrap_or_default();
         parts.uri = take(&mut rest).and_then(|uri| Uri::try_from(uri).ok()).unwrap_or_default();
         while let Some(name) = take(&mut rest) {
             let Some((sensitive, after)) = rest.split_first() else { break };

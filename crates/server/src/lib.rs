@@ -26,6 +26,7 @@ mod head;
 mod inbound;
 mod isolate;
 mod keys;
+mod limiter;
 mod limits;
 mod listener;
 mod log;

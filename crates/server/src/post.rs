@@ -30,14 +30,10 @@ use bowline_proto::{
     jsonrpc::{ErrorObject, Message, ParseError, Raw, Reply, Request, RequestId, code, parse},
     projection::{project_result, strip_stateless},
 };
-use bowline_store::{CreateError, ReadError, SessionRecord, StreamKind};
+use bowline_store::{CreateError, Notes, ReadError, SessionRecord, StreamKind};
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, request::Parts};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 pub(crate) async fn answer(
     core: &Arc<Core>,
@@ -105,7 +101,7 @@ async fn initialize(
             log_level: None,
             subscriptions: BTreeSet::new(),
             standalone: random::stream_id(),
-            notes: BTreeMap::new(),
+            notes: Notes::new(),
         };
         let session = Session::new(core, &random::session_id(), NOT_STORED, record);
         session.set_place(place);

@@ -2,7 +2,7 @@
 
 use crate::outlet::Outlet;
 use bowline_proto::{cursor::StreamId, legacy::Millis};
-use bowline_store::StreamKind;
+use bowline_store::{Spread, StreamKind};
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
@@ -30,9 +30,9 @@ pub(crate) struct Running(Mutex<State>);
 #[derive(Default)]
 struct State {
     /// An entry lives as long as its outlet.
-    outlets: HashMap<StreamId, Weak<Outlet>>,
+    outlets: HashMap<StreamId, Weak<Outlet>, Spread>,
     /// Results that nobody has fetched yet, until they expire.
-    waiting: HashMap<StreamId, Waiting>,
+    waiting: HashMap<StreamId, Waiting, Spread>,
     /// The same in the order of their expiry, which is the order of their arrival.
     expiry: VecDeque<(Millis, StreamId)>,
 }

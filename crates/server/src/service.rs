@@ -122,28 +122,37 @@ async fn who(core: &Core, parts: &Parts) -> Result<Option<String>, Refusal> {
     }
 }
 
-/// A body up to this size is copied out of the buffer that the connection read it into, which has 8 KiB: a call that runs on would keep
-/// all of it.
-const SMALL: usize = 256;
-
 /// A small body, in one allocation.
-struct Small {
-    len: usize,
-    bytes: [u8; SMALL],
+struct Small<const N: usize> {
+    len: u16,
+    bytes: [u8; N],
 }
 
-impl Small {
-    fn of(body: &[u8]) -> Self {
-        let mut bytes = [0; SMALL];
-        let len = body.len().min(SMALL);
+impl<const N: usize> Small<N> {
+    fn of(body: &[u8]) -> Bytes {
+        let mut bytes = [0; N];
+        let len = body.len().min(N);
         bytes[..len].copy_from_slice(&body[..len]);
-        Self { len, bytes }
+        // `N` is at most 256.
+        Bytes::from_owner(Self { len: len as u16, bytes })
     }
 }
 
-impl AsRef<[u8]> for Small {
+impl<const N: usize> AsRef<[u8]> for Small<N> {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes[..self.len]
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+/// The body in a buffer of its own, if it is small. The one that the connection read it into has 8 KiB: a call that runs on would keep
+/// all of it.
+fn detached(body: Bytes) -> Bytes {
+    match body.len() {
+        0 => body,
+        1..=96 => Small::<96>::of(&body),
+        97..=160 => Small::<160>::of(&body),
+        161..=256 => Small::<256>::of(&body),
+        _ => body,
     }
 }
 
@@ -168,10 +177,7 @@ async fn read<B: http_body::Body>(core: &Core, body: B) -> Result<Bytes, Refusal
             // Most bodies come whole: only small ones are copied, which would keep much more than themselves.
             if first.is_empty() && rest.is_none() {
                 let size = data.remaining();
-                first = data.copy_to_bytes(size);
-                if size <= SMALL {
-                    first = Bytes::from_owner(Small::of(&first));
-                }
+                first = detached(data.copy_to_bytes(size));
             } else {
                 let whole = rest.get_or_insert_with(|| BytesMut::from(&std::mem::take(&mut first)[..]));
                 while data.has_remaining() {

@@ -11,8 +11,8 @@ use crate::{
     sessions,
 };
 use bowline_proto::jsonrpc::{ErrorObject, Reply};
-use bowline_proto::time::millis;
 use std::{
+    future::poll_fn,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -51,25 +51,38 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
     Ok(())
 }
 
-async fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) {
-    let core = call.core.clone();
-    let _in_use = call.session.use_now(&core);
-    let outcome = tokio::select! {
-        biased;
-        () = watch_limits(&call) => None,
-        () = among_others(&call) => None,
-        () = modern::run_task(&call) => None,
-        outcome = &mut work => Some(settle(&call, outcome)),
-    };
-    // Before it is answered: who has the answer may use the id again.
-    call.session.remove_call(&call);
-    let unfinished = outcome.is_none();
-    conclude(&call, outcome);
-    if unfinished {
-        // The caller is answered; the handler may still put things in order.
-        let _ = tokio::time::timeout(core.options.cancel_grace, &mut work).await;
+/// The rest of a call. A call may wait for long, and there may be many that do: what is held here is little, and what is seldom needed is
+/// boxed when it is.
+fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) -> impl Future<Output = ()> + Send {
+    let in_use = call.session.use_now(&call.core);
+    let watching = call.core.limiter.watch(&call);
+    let apart = call.core.is_shared() || call.modern.is_some();
+    let mut others = apart.then(|| Box::pin(beside(call.clone())));
+    // A block and no async function, which would hold its arguments twice.
+    async move {
+        let _in_use = in_use;
+        let outcome = poll_fn(|cx| {
+            if call.poll_cancelled(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            if others.as_mut().is_some_and(|others| others.as_mut().poll(cx).is_ready()) {
+                return Poll::Ready(None);
+            }
+            Pin::new(&mut work).poll(cx).map(Some)
+        })
+        .await;
+        drop(watching);
+        // Before it is answered: who has the answer may use the id again.
+        call.session.remove_call(&call);
+        let unfinished = outcome.is_none();
+        conclude(&call, outcome.map(|outcome| settle(&call, outcome)));
+        if unfinished {
+            // The caller is answered; the handler may still put things in order.
+            let grace = call.core.options.cancel_grace;
+            let _ = Box::pin(tokio::time::timeout(grace, &mut work)).await;
+        }
+        call.core.metrics.calls.down();
     }
-    core.metrics.calls.down();
 }
 
 /// Ends a call for its caller. `outcome` is what its handler ended with, if it has.
@@ -91,54 +104,24 @@ fn conclude(call: &Arc<CallState>, outcome: Option<Reply>) {
     }
 }
 
-/// Returns when the call is to be cancelled: by somebody, or because it ran into a limit.
-async fn watch_limits(call: &CallState) {
-    let options = &call.core.options;
-    let deadline = call.started.0.saturating_add(millis(options.call_timeout));
-    loop {
-        let now = call.core.now().0;
-        if now >= deadline {
-            call.core.metrics.calls_timed_out.up();
-            call.cancel(CancelReason::TimedOut);
-            return;
-        }
-        // Looked at only as often as it can become true: a call that is read costs one timer in `abandon_after`.
-        let (unread_since, abandon_after) = call.unread();
-        let abandon_after = millis(abandon_after);
-        let unread = unread_since.map_or(0, |since| now.saturating_sub(since.0));
-        if unread >= abandon_after {
-            // Its client may poll on another backend.
-            if let Some(outlet) = call.exchange.outlet()
-                && outlet.is_read_elsewhere().await
-            {
-                continue;
-            }
-            call.core.metrics.calls_abandoned.up();
-            call.cancel(CancelReason::Abandoned);
-            return;
-        }
-        let pause = (abandon_after - unread).min(deadline - now);
-        tokio::select! {
-            _ = call.cancelled() => return,
-            () = call.core.drain_over() => return call.cancel(CancelReason::Draining),
-            () = tokio::time::sleep(Duration::from_millis(pause)) => {}
-        }
+/// What goes on beside a call that other backends may end, or that may become a task; returns when the call has to stop for it. Most calls
+/// have nothing of it.
+async fn beside(call: Arc<CallState>) {
+    tokio::select! {
+        () = among_others(&call) => {}
+        () = modern::run_task(&call) => {}
     }
 }
 
-/// What a call needs because other backends share its store; returns when it has to stop for them. Boxed, since most calls are alone
-/// and should not carry it.
+/// What a call needs because other backends share its store; returns when it has to stop for them.
 async fn among_others(call: &Arc<CallState>) {
     if !call.core.is_shared() {
         return std::future::pending().await;
     }
-    Box::pin(async {
-        tokio::select! {
-            () = mailbox::serve(call) => {}
-            () = watch_others(call) => {}
-        }
-    })
-    .await;
+    tokio::select! {
+        () = mailbox::serve(call) => {}
+        () = watch_others(call) => {}
+    }
 }
 
 /// Returns when another backend has ended the call, or when its result is not to be had by anybody: this backend has been without a lease

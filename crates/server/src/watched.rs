@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 use std::pin::pin;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, futures::Notified};
 
 /// A value that is looked at, changed, and waited for. As a `watch` channel, but it lies where it is put: most of these are never waited
 /// for, and there are several for each call.
@@ -32,6 +32,16 @@ impl<T: Copy> Watched<T> {
         if new {
             self.changed.notify_waiters();
         }
+    }
+
+    /// Lets whoever waits look again: something beside the value has changed.
+    pub(crate) fn touch(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Told of every change from now on, polled or not.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
     }
 
     /// Waits until the value is as `wanted`.

@@ -255,7 +255,7 @@ pub(crate) fn record(principal: &str) -> SessionRecord {
         log_level: Some("debug".to_owned()),
         subscriptions: BTreeSet::from(["file:///a".to_owned(), "file:///\u{e9}".to_owned()]),
         standalone: StreamId::from_bytes([7; 16]),
-        notes: BTreeMap::from([("lists".to_owned(), "tools \u{e9}".to_owned())]),
+        notes: BTreeMap::from([("lists".to_owned(), "tools \u{e9}".to_owned())]).into(),
     }
 }
 

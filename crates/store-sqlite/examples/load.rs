@@ -200,7 +200,7 @@ fn record(standalone: StreamId) -> SessionRecord {
         log_level: None,
         subscriptions: BTreeSet::new(),
         standalone,
-        notes: std::collections::BTreeMap::new(),
+        notes: bowline_store::Notes::new(),
     }
 }
 

@@ -47,7 +47,7 @@ fn record() -> SessionRecord {
         log_level: None,
         subscriptions: BTreeSet::new(),
         standalone: id(0),
-        notes: std::collections::BTreeMap::from([("a".to_owned(), "b".to_owned())]),
+        notes: std::collections::BTreeMap::from([("a".to_owned(), "b".to_owned())]).into(),
     }
 }
 

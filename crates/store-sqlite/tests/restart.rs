@@ -38,7 +38,7 @@ async fn everything_is_there_after_a_restart() {
         log_level: Some("debug".to_owned()),
         subscriptions: BTreeSet::from(["file:///\u{e9}".to_owned()]),
         standalone: id(9),
-        notes: std::collections::BTreeMap::from([("a".to_owned(), "b".to_owned())]),
+        notes: std::collections::BTreeMap::from([("a".to_owned(), "b".to_owned())]).into(),
     };
     let store = open(&path, &hands);
     let open_call = NewStream {

@@ -18,7 +18,9 @@ mod future;
 mod keys;
 mod mailbox;
 mod memory;
+mod notes;
 mod session;
+mod spread;
 mod stream;
 mod wake;
 
@@ -29,7 +31,9 @@ pub use future::StoreFuture;
 pub use keys::KeyStore;
 pub use mailbox::{Letter, Mailbox};
 pub use memory::{MemoryLimits, MemoryStats, MemoryStore, Swept};
+pub use notes::Notes;
 pub use session::{SessionLookup, SessionRecord, SessionStore, Version};
+pub use spread::{Spread, SpreadHasher};
 pub use stream::{
     Appended, Attachment, Event, EventClass, NewStream, Page, ReadLimit, StreamKind, StreamLog, WriteAt,
 };

@@ -1,13 +1,9 @@
 //! Sessions are data: a versioned record that any backend can serve.
 
-use crate::{CreateError, StoreFuture, Unavailable, UpdateError};
+use crate::{CreateError, Notes, StoreFuture, Unavailable, UpdateError};
 use bowline_proto::{cursor::StreamId, jsonrpc::Raw, revision::Revision};
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// What is known of a session: all that another backend needs to serve it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +25,7 @@ pub struct SessionRecord {
     /// What those who serve the session want to be known on every backend, by name: small texts, such as a digest of what the client
     /// has seen of a list.
     #[serde(default)]
-    pub notes: BTreeMap<String, String>,
+    pub notes: Notes,
 }
 
 /// Counts the changes of a record.

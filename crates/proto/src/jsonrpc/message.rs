@@ -87,7 +87,7 @@ impl Notification {
     /// The JSON text of this notification.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
-        let mut out = Vec::with_capacity(48 + self.method.len() + raw_len(self.params.as_ref()));
+        let mut out = Vec::with_capacity(40 + self.method.len() + raw_len(self.params.as_ref()));
         out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"#);
         write_method_and_params(&mut out, &self.method, self.params.as_ref());
         out.into()

@@ -7,7 +7,7 @@ mod reaper;
 pub(crate) use lease::Lease;
 pub(crate) use reaper::{orphaned, orphaned_task, owner_is_lost};
 
-use crate::core::Core;
+use crate::{core::Core, within::within};
 use bowline_proto::time::millis;
 use bowline_store::{BackendState, StoreFuture, Unavailable};
 use std::{
@@ -70,9 +70,9 @@ impl Fleet {
 
 /// Waits for the store, for as long as a client may be kept waiting for it.
 pub(crate) async fn patiently<T, E: From<Unavailable>>(asked: StoreFuture<'_, Result<T, E>>) -> Result<T, E> {
-    match tokio::time::timeout(STORE_PATIENCE, asked).await {
-        Ok(answer) => answer,
-        Err(_) => Err(Unavailable(format!("no answer within {STORE_PATIENCE:?}")).into()),
+    match within(STORE_PATIENCE, asked).await {
+        Some(answer) => answer,
+        None => Err(Unavailable(format!("no answer within {STORE_PATIENCE:?}")).into()),
     }
 }
 

@@ -18,11 +18,11 @@ use parking_lot::Mutex;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
-use tokio::sync::{Notify, futures::Notified};
+use tokio::sync::futures::Notified;
 
 /// The epoch of a stream's first writer.
 pub(crate) const FIRST_EPOCH: u64 = 1;
@@ -54,13 +54,10 @@ pub(crate) struct Outlet {
     /// Whether it is the log of a task: then each event makes those before it obsolete.
     task: bool,
     state: Mutex<State>,
-    opened: Watched<Opened>,
-    /// Connections that read the stream on this backend now.
-    readers: Watched<usize>,
+    facts: Watched<Facts>,
     last_read: AtomicU64,
-    close_wishes: Watched<u64>,
     /// The wishes that a connection has fulfilled.
-    wishes_done: AtomicU64,
+    wishes_done: AtomicU32,
     /// Questions on this stream that wait for their answer.
     asking: AtomicUsize,
     said: AtomicU64,
@@ -68,8 +65,15 @@ pub(crate) struct Outlet {
     fetched: AtomicBool,
     /// The newest attachment that was seen, so that readers on other backends are noticed.
     generation: AtomicU64,
-    /// Told when nothing can be written any more, and when the last thing was said.
-    turned: Notify,
+}
+
+/// What others wait for. All of it in one place: there are many of these, and few who wait.
+#[derive(Clone, Copy, Debug)]
+struct Facts {
+    opened: Opened,
+    /// Connections that read the stream on this backend now.
+    readers: u32,
+    close_wishes: u32,
 }
 
 struct State {
@@ -146,16 +150,13 @@ impl Outlet {
                 foreign: false,
                 dropped: 0,
             }),
-            opened: Watched::new(opened),
-            readers: Watched::new(0),
+            facts: Watched::new(Facts { opened, readers: 0, close_wishes: 0 }),
             last_read: AtomicU64::new(core.now().0),
-            close_wishes: Watched::new(0),
-            wishes_done: AtomicU64::new(0),
+            wishes_done: AtomicU32::new(0),
             asking: AtomicUsize::new(0),
             said: AtomicU64::new(0),
             fetched: AtomicBool::new(false),
             generation: AtomicU64::new(0),
-            turned: Notify::new(),
         })
     }
 
@@ -201,7 +202,7 @@ impl Outlet {
             self.core.metrics.events_too_large.up();
         }
         self.pump();
-        self.turned.notify_waiters();
+        self.facts.touch();
     }
 
     /// How many bytes were said on the stream.
@@ -215,7 +216,7 @@ impl Outlet {
 
     /// Waits until it is known where the stream lives.
     pub(crate) async fn opened(&self) -> Opened {
-        self.opened.wait_for(|opened| opened != Opened::NotYet).await
+        self.facts.wait_for(|facts| facts.opened != Opened::NotYet).await.opened
     }
 
     /// The log that the stream is in. Final once [`Outlet::opened`] has answered.
@@ -227,8 +228,8 @@ impl Outlet {
     /// here any more.
     pub(crate) async fn lost(&self) -> Lost {
         loop {
-            let turned = self.turned.notified();
-            if self.opened.get() == Opened::Away {
+            let turned = self.facts.changed();
+            if self.facts.get().opened == Opened::Away {
                 return Lost::StoreAway;
             }
             if matches!(self.state.lock().stopped, Some(StopReason::Fenced | StopReason::Sealed)) {
@@ -274,13 +275,13 @@ impl Outlet {
         self.state.lock().writer.idle()
     }
 
-    /// Told when [`Outlet::last_words`] may be there.
+    /// Told when [`Outlet::last_words`] may be there, and of other things.
     pub(crate) fn turned(&self) -> Notified<'_> {
-        self.turned.notified()
+        self.facts.changed()
     }
 
     fn is_unstored(&self) -> bool {
-        self.opened.get() == Opened::Unstored
+        self.facts.get().opened == Opened::Unstored
     }
 }
 

@@ -221,7 +221,7 @@ impl Outlet {
             };
             if other {
                 if matches!(op, Op::Create) {
-                    self.opened.set(Opened::Stored);
+                    self.note_opened(Opened::Stored);
                 }
                 // What it has stays in its queue until it is taken back for good.
                 let epoch = state.writer.epoch();
@@ -241,8 +241,7 @@ impl Outlet {
                 self.core.metrics.streams_refused.up();
                 state.replace(Writer::stopped(StopReason::Gone));
                 state.stopped = Some(StopReason::Gone);
-                self.opened.set(Opened::Away);
-                self.turned.notify_waiters();
+                self.note_opened(Opened::Away);
                 return Next::Go;
             }
             if outcome == Outcome::Full && !self.is_unstored() {
@@ -250,13 +249,13 @@ impl Outlet {
                 self.core.metrics.streams_unstored.up();
                 state.log = self.core.ephemeral.clone();
                 let _ = state.writer.on_outcome(Outcome::Unavailable);
-                self.opened.set(Opened::Unstored);
+                self.note_opened(Opened::Unstored);
                 return Next::Go;
             }
-            self.opened.modify(|opened| {
-                let first = *opened == Opened::NotYet;
+            self.facts.modify(|facts| {
+                let first = facts.opened == Opened::NotYet;
                 if first {
-                    *opened = Opened::Stored;
+                    facts.opened = Opened::Stored;
                 }
                 first
             });
@@ -275,7 +274,7 @@ impl Outlet {
             Directive::Stop(reason) => {
                 tracing::warn!(stream = %Short::stream(self.stream), %reason, "a stream cannot be written any more");
                 state.stopped = Some(reason);
-                self.turned.notify_waiters();
+                self.facts.touch();
                 // Its response will never come. Whoever waits for it is told so when the stream is gone, and only then.
                 if self.kind == StreamKind::Call
                     && matches!(reason, StopReason::Full | StopReason::Lost { .. })
@@ -285,6 +284,13 @@ impl Outlet {
                 Next::Go
             }
         }
+    }
+
+    fn note_opened(&self, opened: Opened) {
+        self.facts.modify(|facts| {
+            facts.opened = opened;
+            true
+        });
     }
 
     /// What is dropped is counted wherever that happens: at the door, for something that must be kept, or in the log.

@@ -33,8 +33,8 @@ impl Outlet {
 
     /// Notes that a connection reads the stream, until the guard is dropped.
     pub(crate) fn read(self: &Arc<Self>) -> Reading {
-        self.readers.modify(|readers| {
-            *readers += 1;
+        self.facts.modify(|facts| {
+            facts.readers += 1;
             true
         });
         Reading(self.clone())
@@ -68,12 +68,12 @@ impl Outlet {
 
     /// Since when nobody reads the stream here, if nobody does.
     pub(crate) fn unread_since(&self) -> Option<Millis> {
-        (self.readers.get() == 0).then(|| Millis(self.last_read.load(Ordering::Relaxed)))
+        (self.facts.get().readers == 0).then(|| Millis(self.last_read.load(Ordering::Relaxed)))
     }
 
     /// Waits until a connection reads the stream, here or on another backend.
     pub(crate) async fn wait_read(&self) {
-        let here = self.readers.wait_for(|readers| readers > 0);
+        let here = self.facts.wait_for(|facts| facts.readers > 0);
         let elsewhere = async {
             if !self.core.is_shared() || self.is_unstored() {
                 return std::future::pending().await;
@@ -99,25 +99,25 @@ impl Outlet {
 
     /// Wishes that the connection that reads this stream be closed.
     pub(crate) fn wish_close(&self) {
-        self.close_wishes.modify(|wishes| {
-            *wishes += 1;
+        self.facts.modify(|facts| {
+            facts.close_wishes = facts.close_wishes.saturating_add(1);
             true
         });
     }
 
     /// How many wishes there were.
-    pub(crate) fn close_wishes(&self) -> u64 {
-        self.close_wishes.get()
+    pub(crate) fn close_wishes(&self) -> u32 {
+        self.facts.get().close_wishes
     }
 
     /// Waits until there were more than `seen`, and returns how many.
-    pub(crate) async fn more_close_wishes(&self, seen: u64) -> u64 {
-        self.close_wishes.wait_for(|wishes| wishes > seen).await
+    pub(crate) async fn more_close_wishes(&self, seen: u32) -> u32 {
+        self.facts.wait_for(|facts| facts.close_wishes > seen).await.close_wishes
     }
 
     /// Whether there is a wish that no connection has fulfilled yet; the asking one does so now.
     pub(crate) fn take_close_wish(&self) -> bool {
-        let wishes = self.close_wishes.get();
+        let wishes = self.close_wishes();
         self.wishes_done.swap(wishes, Ordering::Relaxed) < wishes
     }
 }
@@ -128,8 +128,8 @@ pub(crate) struct Reading(Arc<Outlet>);
 impl Drop for Reading {
     fn drop(&mut self) {
         self.0.last_read.store(self.0.core.now().0, Ordering::Relaxed);
-        self.0.readers.modify(|readers| {
-            *readers -= 1;
+        self.0.facts.modify(|facts| {
+            facts.readers -= 1;
             // Nobody waits for fewer.
             false
         });

@@ -18,12 +18,12 @@ use bowline_proto::{
     modern::RequestMeta,
     revision::Revision,
 };
-use bowline_store::{SessionRecord, StreamKind, Version};
+use bowline_store::{Notes, SessionRecord, StreamKind, Version};
 use calls::Calls;
 use parking_lot::{Mutex, RwLock};
 use record::Unstored;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
     fmt,
     sync::{
         Arc, OnceLock,
@@ -104,7 +104,7 @@ impl Session {
             log_level: None,
             subscriptions: BTreeSet::new(),
             standalone: StreamId::from_bytes([0; 16]),
-            notes: BTreeMap::new(),
+            notes: Notes::new(),
         };
         let mut session = Self::made(core, Box::default(), Version(0), record);
         session.stateless = true;

@@ -130,8 +130,26 @@ impl Session {
                 }
             }
         }
-        if lost > 0 {
+        if lost == 0 {
+            self.share_record(core);
+        } else {
             tracing::warn!(session = %self, "the session record is changed too often by others; changes of ours were given up");
+        }
+    }
+
+    /// Takes the record as the store has it in its memory, where it does: one for both. It has a map and texts, and there may be many
+    /// sessions.
+    fn share_record(&self, core: &Core) {
+        // Where others change it too, what comes back may be theirs; and nothing of it lies in this process.
+        if core.is_shared() {
+            return;
+        }
+        if let Some(Ok(SessionLookup::Live(version, record))) = core.store.load_session(&self.id).now() {
+            let mut held = self.record.write();
+            // What was changed meanwhile is not in it, but will be when that is stored.
+            if held.0 == version && self.unstored.lock().changes.is_empty() {
+                held.1 = record;
+            }
         }
     }
 
@@ -152,7 +170,7 @@ impl Session {
         let lists: Vec<_> = ["tools", "resources", "prompts"].into_iter().filter(announced).collect();
         if !lists.is_empty() {
             let mut held = self.record.write();
-            Arc::make_mut(&mut held.1).notes.insert(LISTS.into(), lists.join(","));
+            Arc::make_mut(&mut held.1).notes.insert(LISTS, lists.join(","));
         }
     }
 
@@ -166,23 +184,23 @@ impl Session {
 
     /// What was noted under `name`, by any backend.
     pub(crate) fn note(&self, name: &str) -> Option<String> {
-        self.record.read().1.notes.get(name).cloned()
+        self.record.read().1.notes.get(name).map(str::to_owned)
     }
 
     /// Notes something for the other backends, or with `None` takes it away.
     pub(crate) fn set_note(self: &Arc<Self>, core: &Arc<Core>, name: &str, text: Option<String>) {
         let too_long = name.len().max(text.as_ref().map_or(0, String::len)) > MAX_NOTE_BYTES;
-        if too_long || name == LISTS || self.record.read().1.notes.get(name) == text.as_ref() {
+        if too_long || name == LISTS || self.record.read().1.notes.get(name) == text.as_deref() {
             return;
         }
         let name = name.to_owned();
         self.change(core, move |record| match &text {
             Some(text) => {
-                if record.notes.len() < MAX_NOTES || record.notes.contains_key(&name) {
+                if record.notes.len() < MAX_NOTES || record.notes.get(&name).is_some() {
                     record.notes.insert(name.clone(), text.clone());
                 }
             }
-            None => drop(record.notes.remove(&name)),
+            None => record.notes.remove(&name),
         });
     }
 

@@ -2,6 +2,7 @@
 
 use crate::{expiries::Expiries, random, session::Session};
 use bowline_proto::legacy::Millis;
+use bowline_store::Spread;
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
@@ -13,17 +14,19 @@ use std::{
 
 const SHARDS: usize = 32;
 
-/// Sessions by id. The map's hash is keyed at random, so a look-up tells nothing about ids by its time.
+type Shard = HashMap<Box<str>, Arc<Session>, Spread>;
+
+/// Sessions by id. The maps' hash is keyed at random, so a look-up tells nothing about ids by its time.
 #[derive(Default)]
 pub(crate) struct Sessions {
-    shards: [Mutex<HashMap<Box<str>, Arc<Session>>>; SHARDS],
+    shards: [Mutex<Shard>; SHARDS],
     count: AtomicUsize,
     /// When a session has to be looked at again. Every session has one entry.
     expiries: Mutex<Expiries<Session>>,
 }
 
 impl Sessions {
-    fn shard(&self, id: &str) -> &Mutex<HashMap<Box<str>, Arc<Session>>> {
+    fn shard(&self, id: &str) -> &Mutex<Shard> {
         let hash = random::short_hash(id.as_bytes()) as usize;
         &self.shards[hash % SHARDS]
     }

@@ -91,7 +91,7 @@ async fn every_key_ends_by_itself() {
         log_level: None,
         subscriptions: std::collections::BTreeSet::new(),
         standalone: stream_id(),
-        notes: std::collections::BTreeMap::new(),
+        notes: bowline_store::Notes::new(),
     };
     for id in ["one", "two"] {
         let version = store.create_session(id, record.clone(), LONG).await.expect("a session");

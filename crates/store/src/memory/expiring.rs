@@ -1,5 +1,6 @@
 //! A map whose entries end by themselves, freed at a cost proportional to what ended.
 
+use crate::Spread;
 use std::{
     borrow::Borrow,
     collections::{BTreeSet, HashMap},
@@ -38,9 +39,9 @@ impl Origin {
 /// Entries with deadlines. An entry that is past its deadline is not found any more; [`Expiring::pop`] frees it.
 ///
 /// Each entry stands once in `queue`. A deadline that moves away leaves it there, to be queued again when its turn comes;
-/// so prolonging an entry costs nothing.
+/// so prolonging an entry costs nothing. Keys are ids that were drawn at random.
 pub(super) struct Expiring<K, V> {
-    slots: HashMap<K, Box<Slot<V>>>,
+    slots: HashMap<K, Box<Slot<V>>, Spread>,
     queue: BTreeSet<(Millis, K)>,
 }
 
@@ -63,7 +64,7 @@ pub(super) enum Popped<K, V> {
 
 impl<K: Clone + Eq + Hash + Ord, V> Expiring<K, V> {
     pub(super) fn new() -> Self {
-        Self { slots: HashMap::new(), queue: BTreeSet::new() }
+        Self { slots: HashMap::default(), queue: BTreeSet::new() }
     }
 
     pub(super) fn get<Q>(&self, key: &Q, now: Millis) -> Option<&V>

@@ -18,7 +18,7 @@ mod waiters;
 pub use limits::MemoryLimits;
 pub use stats::{MemoryStats, Swept};
 
-use crate::BackendId;
+use crate::{BackendId, Spread};
 use bowline_proto::cursor::StreamId;
 use bytes::Bytes;
 use expiring::{Expiring, Origin, Popped};
@@ -83,7 +83,7 @@ struct Shard {
     sessions: Expiring<Arc<str>, Entry>,
     mailboxes: Expiring<StreamId, LetterBox>,
     /// Only streams that somebody waits for.
-    waiters: HashMap<StreamId, Waiter>,
+    waiters: HashMap<StreamId, Waiter, Spread>,
 }
 
 impl MemoryStore {
@@ -96,7 +96,7 @@ impl MemoryStore {
                     streams: Expiring::new(),
                     sessions: Expiring::new(),
                     mailboxes: Expiring::new(),
-                    waiters: HashMap::new(),
+                    waiters: HashMap::default(),
                 })
             })
             .collect();

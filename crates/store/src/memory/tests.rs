@@ -88,6 +88,6 @@ fn record() -> SessionRecord {
         log_level: None,
         subscriptions: BTreeSet::new(),
         standalone: id(0),
-        notes: std::collections::BTreeMap::new(),
+        notes: crate::Notes::new(),
     }
 }
