@@ -279,7 +279,8 @@ impl Call {
                 return message.is_some_and(|message| modern.say_in_task(&self.0.core, message));
             }
             Some(modern) => fit_notification(notification.clone())
-                .filter(|notification| wants(modern.meta.log_level, notification)),
+                .filter(|notification| wants(modern.meta.log_level, notification))
+                .and_then(|notification| modern.progress_of_round(notification, self.progress_token())),
         };
         let Some(notification) = notification else { return false };
         let key = progress_key(&notification);

@@ -5,9 +5,9 @@ use super::{
     held::Questions,
     tasks::{TaskCall, TaskLog},
 };
-use crate::{core::Core, exchange::Exchange, session::Session};
+use crate::{core::Core, exchange::Exchange, post::progress_token, session::Session};
 use bowline_proto::{
-    jsonrpc::{Raw, Reply, Request, RequestId},
+    jsonrpc::{Notification, Raw, Reply, Request, RequestId},
     legacy::Millis,
     modern::{RequestMeta, RoundParams, SERIAL_BYTES, fit_error, fit_result, status_of},
 };
@@ -30,7 +30,7 @@ pub(crate) struct ModernCall {
 /// Where the call says what it says.
 enum Place {
     /// To the client of this round.
-    Here { id: RequestId, exchange: Arc<Exchange>, status: u16 },
+    Here { id: RequestId, exchange: Arc<Exchange>, token: Option<Raw>, status: u16 },
     /// The client was asked and has not come back since then; the call may have ended meanwhile.
     Between { since: Millis, ended: Option<Reply> },
     /// To its log: the call is a task.
@@ -61,6 +61,7 @@ impl ModernCall {
             place: Mutex::new(Place::Here {
                 id: request.id.clone(),
                 exchange: exchange.clone(),
+                token: progress_token(request),
                 status: 200,
             }),
         }))
@@ -84,7 +85,7 @@ impl ModernCall {
         self.round.set_over();
         let mut place = self.place.lock();
         match &mut *place {
-            Place::Here { id, exchange, status } => {
+            Place::Here { id, exchange, status, .. } => {
                 if let Some(Reply::Error(error)) = &reply {
                     let code = error.member("code").and_then(|code| code.to().ok()).unwrap_or_default();
                     *status = status_of(code).as_u16();
@@ -120,11 +121,37 @@ impl ModernCall {
         true
     }
 
-    /// The client came back on `exchange`. Returns whether the call goes on.
+    /// Progress as this round's client knows it: every round is a request with a token of its own. `None` where it wants none.
+    pub(crate) fn progress_of_round(
+        &self,
+        notification: Notification,
+        first: Option<&Raw>,
+    ) -> Option<Notification> {
+        if &*notification.method != "notifications/progress" {
+            return Some(notification);
+        }
+        let token = match &*self.place.lock() {
+            Place::Here { token, .. } if token.as_ref() != first => token.clone()?,
+            _ => return Some(notification),
+        };
+        let params = notification.params.as_ref()?.with_member("progressToken", &token)?;
+        Some(Notification { params: Some(params), ..notification })
+    }
+
+    /// The client came back on `exchange` with `next`. Returns whether the call goes on.
     ///
     /// # Errors
     /// Why it cannot come back to this call.
-    pub(super) fn attach(&self, exchange: &Arc<Exchange>, request: &RequestId) -> Result<bool, &'static str> {
+    pub(super) fn attach(
+        &self,
+        exchange: &Arc<Exchange>,
+        next: &Self,
+        request: &RequestId,
+    ) -> Result<bool, &'static str> {
+        let token = match &*next.place.lock() {
+            Place::Here { token, .. } => token.clone(),
+            Place::Between { .. } | Place::Task { .. } | Place::Over => None,
+        };
         let mut place = self.place.lock();
         match &mut *place {
             Place::Between { ended, .. } => {
@@ -133,7 +160,7 @@ impl ModernCall {
                     *place = Place::Over;
                     return Ok(false);
                 }
-                *place = Place::Here { id: request.clone(), exchange: exchange.clone(), status: 200 };
+                *place = Place::Here { id: request.clone(), exchange: exchange.clone(), token, status: 200 };
                 self.task.attached.notify_one();
                 Ok(true)
             }

@@ -241,7 +241,7 @@ pub(super) fn join(
         held.call.clone()
     };
     let modern = call.modern.as_ref().ok_or(GONE)?;
-    let goes_on = modern.attach(exchange, id)?;
+    let goes_on = modern.attach(exchange, next, id)?;
     if !goes_on {
         core.held.0.lock().remove(&handle);
         return Ok(call);

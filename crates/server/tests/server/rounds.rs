@@ -165,6 +165,29 @@ async fn the_round_that_joined_has_the_stream_and_its_end_is_the_end_of_the_call
     assert_eq!(messages.last().unwrap()["result"]["roots"], roots("a")["roots"]);
 }
 
+/// Every round is a request of its own, and an SDK knows no token but that of the request it waits for.
+#[tokio::test(start_paused = true)]
+async fn progress_goes_by_the_token_of_the_round_that_waits() {
+    let server = Server::modern();
+    let mut client = server.modern_client();
+    for (first, second) in
+        [(Some("t"), Some("u")), (Some("t"), Some("t")), (Some("t"), None), (None, Some("u"))]
+    {
+        let with = |mut params: Value, token: Option<&str>| {
+            if let Some(token) = token {
+                params["_meta"]["progressToken"] = json!(token);
+            }
+            params
+        };
+        let (_, asked) = client.outcome("ask_slowly", with(json!({}), first)).await;
+        let next = with(next_round(&asked, json!({ "q1": roots("a") })), second);
+        let messages = client.tool("ask_slowly", next).await.messages().await;
+        let progress = messages.iter().filter(|message| message["method"] == "notifications/progress");
+        let seen: Vec<_> = progress.map(|message| message["params"]["progressToken"].clone()).collect();
+        assert_eq!(seen, second.map_or(vec![], |token| vec![json!(token); 3]), "{first:?}, {second:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn open_calls_are_bounded_in_number_and_time() {
     let mut options = Options::default();

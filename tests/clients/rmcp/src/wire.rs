@@ -137,16 +137,19 @@ impl StreamableHttpClient for Wire {
             .post_message_with_response_limits(uri, message, session_id, auth_header, headers, limits)
             .await;
         self.note("POST", &result);
-        Ok(match result? {
+        let result = result?;
+        if let StreamableHttpPostResponse::Sse(_, Some(id)) | StreamableHttpPostResponse::Json(_, Some(id)) =
+            &result
+        {
+            self.with(|seen| seen.session_id = Some(id.clone()));
+        }
+        Ok(match result {
             StreamableHttpPostResponse::Sse(stream, id) => {
                 StreamableHttpPostResponse::Sse(self.watched(stream), id)
             }
             StreamableHttpPostResponse::Json(message, id) => {
                 if let Ok(text) = serde_json::to_string(&message) {
                     self.see(&text);
-                }
-                if let Some(id) = &id {
-                    self.with(|seen| seen.session_id = Some(id.clone()));
                 }
                 StreamableHttpPostResponse::Json(message, id)
             }
