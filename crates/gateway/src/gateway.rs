@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply};
+use bowline_proto::modern::tasks::TaskSupport;
 use bowline_server::{BoxFuture, Call, Figure, Hello, NoSession, Peer, RawHandler};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
@@ -320,6 +321,15 @@ impl RawHandler for Gateway {
 
     fn serves_modern(&self) -> bool {
         true
+    }
+
+    fn serves_tasks(&self) -> bool {
+        true
+    }
+
+    /// Any call may: the server behind sees a call like any other, and nothing of it depends on the connection of the client.
+    fn task_support(&self, _: &Call) -> TaskSupport {
+        TaskSupport::Optional
     }
 
     fn discover(&self, peer: Peer) -> BoxFuture<'static, Result<Raw, ErrorObject>> {

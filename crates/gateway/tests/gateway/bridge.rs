@@ -7,6 +7,7 @@ use bowline_server::StaticTokens;
 use serde_json::{Value, json};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use tokio::time::timeout;
 
 use crate::modern::{Modern, text};
 use crate::support::{Log, PATIENCE, Server, fixture, until};
@@ -85,6 +86,36 @@ async fn questions_are_rounds() {
     }
     let calls = log.methods().into_iter().filter(|method| method == "tools/call").count();
     assert_eq!((calls, server.gateway.stats().started), (3, 1), "each tool ran once, all in one process");
+    server.end().await;
+}
+
+/// A call that takes long becomes a task where the client can have one; the server runs it like any other, once.
+#[tokio::test]
+async fn long_calls_become_tasks() {
+    let mut options = fixture(&[]);
+    let log = Log::of(&mut options);
+    let server = Server::new(options);
+    let mut client = Modern::of(&server);
+    client.capabilities["extensions"] = json!({ "io.modelcontextprotocol/tasks": {} });
+    let created = client.tool("slow", json!({ "ms": 1_500 })).await.response().await;
+    assert_eq!(created["result"]["resultType"], "task", "{created}");
+    let id = created["result"]["taskId"].clone();
+    let ended = timeout(PATIENCE, async {
+        loop {
+            let task = client.request("tasks/get", json!({ "taskId": id })).await;
+            if task["result"]["status"] != "working" {
+                break task;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let ended = ended.await.expect("the task ends");
+    assert_eq!(ended["result"]["status"], "completed", "{ended}");
+    assert!(ended["result"]["result"]["content"][0]["text"].is_string(), "{ended}");
+    // Without the capability the answer stays on its connection.
+    let plain = Modern::of(&server).tool("slow", json!({ "ms": 1_100 })).await.response().await;
+    assert_eq!(plain["result"]["resultType"], "complete", "{plain}");
+    assert_eq!(log.methods().into_iter().filter(|method| method == "tools/call").count(), 2);
     server.end().await;
 }
 

@@ -63,7 +63,8 @@ impl Modern {
             .header("content-type", "application/json")
             .header("mcp-protocol-version", "2026-07-28")
             .header("mcp-method", method);
-        if let Some(name) = params["name"].as_str().or_else(|| params["uri"].as_str()) {
+        let names = ["name", "uri", "taskId"];
+        if let Some(name) = names.into_iter().find_map(|key| params[key].as_str()) {
             request = request.header("mcp-name", name);
         }
         for (name, value) in &self.headers {
