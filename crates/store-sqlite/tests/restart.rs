@@ -190,18 +190,27 @@ async fn a_thread_of_the_store_may_drop_the_last_one() {
     let path = dir.join("store");
     for reads in [true, false] {
         let store = open(&path, &hands);
-        let task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
-            if reads {
-                let _ = store.read_after(id(1), 0, ALL).await;
-            } else {
-                let _ = store.create(call(1)).await;
+        let given_up = loop {
+            let store_of_task = store.clone();
+            let task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+                if reads {
+                    let _ = store_of_task.read_after(id(1), 0, ALL).await;
+                } else {
+                    let _ = store_of_task.create(call(1)).await;
+                }
+            });
+            let given_up = Arc::new(GivenUp(Mutex::new(Some(task))));
+            let waker = Waker::from(Arc::clone(&given_up));
+            // Who wakes it waits for the lock: until then there is another store.
+            let mut task = given_up.0.lock();
+            let polled = task.as_mut().map(|task| task.as_mut().poll(&mut Context::from_waker(&waker)));
+            if polled.is_some_and(|polled| polled.is_pending()) {
+                drop(store);
+                drop(task);
+                break given_up;
             }
-        });
-        let given_up = Arc::new(GivenUp(Mutex::new(Some(task))));
-        let waker = Waker::from(Arc::clone(&given_up));
-        if let Some(task) = given_up.0.lock().as_mut() {
-            assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        }
+            // The thread was quicker than this one.
+        };
         let closed = async {
             while dir.join("store-wal").exists() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
