@@ -32,7 +32,7 @@ pub(crate) struct View<'a> {
 pub(crate) struct Reader {
     // Closed first, and then told: fields are dropped in this order.
     conn: Connection,
-    _open: mpsc::Sender<Infallible>,
+    _open: mpsc::SyncSender<Infallible>,
 }
 
 impl Reader {
@@ -46,17 +46,14 @@ pub(crate) struct Readers(mpsc::Receiver<Infallible>);
 
 impl Readers {
     pub(crate) fn of(connections: Vec<Connection>) -> (Vec<Reader>, Self) {
-        let (open, closed) = mpsc::channel();
+        let (open, closed) = mpsc::sync_channel(0);
         let readers = connections.into_iter().map(|conn| Reader { conn, _open: open.clone() }).collect();
         (readers, Self(closed))
     }
 
     /// Returns when each of them was dropped, by whatever way its thread ended.
     pub(crate) fn wait_for_all_to_close(&self) {
-        match self.0.recv() {
-            Ok(never) => match never {},
-            Err(mpsc::RecvError) => {}
-        }
+        let Err(mpsc::RecvError) = self.0.recv();
     }
 }
 
