@@ -1,5 +1,7 @@
 //! The head of the request that brought a call, kept for as long as the call runs.
 
+mod words;
+
 use http::{Extensions, HeaderName, HeaderValue, Method, Request, Uri, Version, request::Parts};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
@@ -15,19 +17,23 @@ pub(crate) struct Head {
 
 enum Kept {
     Shared(Arc<Parts>),
-    Packed(Box<Packed>),
+    Packed(Packed),
     /// It was asked for: the copy is all that is needed.
     Copied,
 }
 
 /// A head in as few bytes as it takes.
 struct Packed {
-    version: Version,
     extensions: Extensions,
-    /// The method and the URI, and behind them names and values in turn; before each its length, and before that of a value whether it is
-    /// sensitive.
+    /// The place of the version; the method and the URI; names and values in turn.
     bytes: Box<[u8]>,
 }
+
+const VERSIONS: [Version; 5] =
+    [Version::HTTP_11, Version::HTTP_10, Version::HTTP_2, Version::HTTP_3, Version::HTTP_09];
+
+/// Stands before the name of a header that is sensitive; no name is empty.
+const SENSITIVE: &[u8] = b"";
 
 impl Head {
     pub(crate) fn new(parts: &Arc<Parts>) -> Self {
@@ -39,7 +45,7 @@ impl Head {
         self.asked.get_or_init(|| {
             let packed = match std::mem::replace(&mut *self.kept.lock(), Kept::Copied) {
                 Kept::Shared(parts) => Packed::of(&parts),
-                Kept::Packed(packed) => *packed,
+                Kept::Packed(packed) => packed,
                 // Who replaced it has put the copy there, or is doing so: then this is not run.
                 Kept::Copied => Packed::of(&Request::new(()).into_parts().0),
             };
@@ -51,61 +57,47 @@ impl Head {
     pub(crate) fn pack(&self) {
         let mut kept = self.kept.lock();
         if let Kept::Shared(parts) = &*kept {
-            *kept = Kept::Packed(Box::new(Packed::of(parts)));
+            *kept = Kept::Packed(Packed::of(parts));
         }
     }
 }
 
 impl Packed {
     fn of(parts: &Parts) -> Self {
-        let uri = parts.uri.to_string();
-        let headers: usize =
-            parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 9).sum();
-        let method = parts.method.as_str();
-        let mut bytes = Vec::with_capacity(8 + method.len() + uri.len() + headers);
-        put(&mut bytes, method.as_bytes());
-        put(&mut bytes, uri.as_bytes());
+        let mut bytes = Vec::with_capacity(256);
+        bytes.push(VERSIONS.iter().position(|version| *version == parts.version).unwrap_or(0) as u8);
+        words::put(&mut bytes, parts.method.as_str().as_bytes());
+        words::put(&mut bytes, parts.uri.to_string().as_bytes());
         for (name, value) in &parts.headers {
-            put(&mut bytes, name.as_str().as_bytes());
-            bytes.push(u8::from(value.is_sensitive()));
-            put(&mut bytes, value.as_bytes());
+            if value.is_sensitive() {
+                words::put(&mut bytes, SENSITIVE);
+            }
+            words::put(&mut bytes, name.as_str().as_bytes());
+            words::put(&mut bytes, value.as_bytes());
         }
-        Self { version: parts.version, extensions: parts.extensions.clone(), bytes: bytes.into_boxed_slice() }
+        Self { extensions: parts.extensions.clone(), bytes: bytes.into_boxed_slice() }
     }
 
     fn unpack(self) -> Parts {
         let mut parts = Request::new(()).into_parts().0;
-        parts.version = self.version;
         parts.extensions = self.extensions;
-        let mut rest = &self.bytes[..];
-        // This was a method, that a URI, these were names and values: none of the readings fails.
-        parts.method = take(&mut rest).and_then(|method| Method::from_bytes(method).ok()).unwrap_or_default();
-        parts.uri = take(&mut rest).and_then(|uri| Uri::try_from(uri).ok()).unwrap_or_default();
-        while let Some(name) = take(&mut rest) {
-            let Some((sensitive, after)) = rest.split_first() else { break };
-            rest = after;
-            let value = take(&mut rest).and_then(|value| HeaderValue::from_bytes(value).ok());
+        // This was a version, that a method, that a URI, these were names and values: none of the readings fails.
+        let (version, mut rest) = self.bytes.split_first().unwrap_or((&0, &[]));
+        parts.version = VERSIONS.get(usize::from(*version)).copied().unwrap_or_default();
+        let mut text = || words::take(&mut rest);
+        parts.method = text().and_then(|method| Method::from_bytes(method).ok()).unwrap_or_default();
+        parts.uri = text().and_then(|uri| Uri::try_from(uri).ok()).unwrap_or_default();
+        while let Some(first) = text() {
+            let sensitive = first == SENSITIVE;
+            let Some(name) = (if sensitive { text() } else { Some(first) }) else { break };
+            let value = text().and_then(|value| HeaderValue::from_bytes(value).ok());
             if let (Ok(name), Some(mut value)) = (HeaderName::from_bytes(name), value) {
-                value.set_sensitive(*sensitive != 0);
+                value.set_sensitive(sensitive);
                 parts.headers.append(name, value);
             }
         }
         parts
     }
-}
-
-fn put(out: &mut Vec<u8>, bytes: &[u8]) {
-    // The listener bounds a head far below this.
-    let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-    out.extend_from_slice(&len.to_le_bytes());
-    out.extend_from_slice(bytes);
-}
-
-fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (len, after) = rest.split_first_chunk::<4>()?;
-    let (found, after) = after.split_at_checked(u32::from_le_bytes(*len) as usize)?;
-    *rest = after;
-    Some(found)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use bowline_proto::jsonrpc::ErrorObject;
 use std::{
     any::Any,
     future::Future,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
     task::{Context, Poll},
 };
@@ -37,27 +37,23 @@ pub(crate) fn run(core: &Core, work: impl FnOnce()) {
 }
 
 /// Calls a handler; a panic in the call itself comes out of the future.
-pub(crate) fn call<T>(work: impl FnOnce() -> BoxFuture<'static, T>) -> Isolated<T> {
-    Isolated(catch_unwind(AssertUnwindSafe(work)).map_err(Some))
+pub(crate) fn call<T: 'static>(work: impl FnOnce() -> BoxFuture<'static, T>) -> Isolated<T> {
+    // Raised again where it is caught: so a handler's future is all that there is to hold.
+    let raised = |panic| -> BoxFuture<'static, T> { Box::pin(async move { resume_unwind(panic) }) };
+    Isolated(catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(raised))
 }
 
 /// A handler's future that cannot take its caller down.
-pub(crate) struct Isolated<T>(Result<BoxFuture<'static, T>, Option<Box<dyn Any + Send>>>);
+pub(crate) struct Isolated<T>(BoxFuture<'static, T>);
 
 impl<T> Future for Isolated<T> {
     type Output = Result<T, Panicked>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            Ok(future) => match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-                Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
-                Ok(Poll::Pending) => Poll::Pending,
-                Err(panic) => Poll::Ready(Err(Panicked(panic))),
-            },
-            Err(panic) => match panic.take() {
-                Some(panic) => Poll::Ready(Err(Panicked(panic))),
-                None => Poll::Pending,
-            },
+        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {
+            Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(panic) => Poll::Ready(Err(Panicked(panic))),
         }
     }
 }

@@ -1,4 +1,5 @@
 //! The limits of the calls that run: one timer for all of them.
+#![expect(clippy::mutable_key_type, reason = "a call's place is changed only while it is in no list")]
 
 use crate::{
     call::{CallState, CancelReason},
@@ -7,7 +8,7 @@ use crate::{
 use bowline_proto::{legacy::Millis, time::millis};
 use parking_lot::Mutex;
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
@@ -20,38 +21,53 @@ pub(crate) const NOT_DUE: u64 = u64::MAX;
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 
-/// When a call has to be looked at; of several at the same time, the one that began first.
-type Due = (Millis, u64);
+/// A call by when it has to be looked at; of several at the same time, the one that began first. What that is said by lies in the call,
+/// and is changed only while the call is in no list: so an entry takes a pointer.
+struct ByDue(Arc<CallState>);
+
+impl ByDue {
+    fn key(&self) -> (u64, u64) {
+        (self.0.due.load(Ordering::Relaxed), self.0.number.load(Ordering::Relaxed))
+    }
+}
+
+impl PartialEq for ByDue {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+impl Eq for ByDue {}
+impl PartialOrd for ByDue {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for ByDue {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
 
 /// Calls that run, by the time at which a limit of theirs may be reached. One that waits for long costs an entry here, and no timer.
 #[derive(Default)]
 pub(crate) struct Limiter {
-    due: Mutex<BTreeMap<Due, Arc<CallState>>>,
+    due: Mutex<BTreeSet<ByDue>>,
     /// How many calls there were.
     calls: AtomicU64,
     /// Told when something has to be looked at sooner than before.
     sooner: Notify,
 }
 
-/// A call is watched over while this exists.
-pub(crate) struct Watching(Arc<CallState>);
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        self.0.core.limiter.forget(&self.0);
-    }
-}
-
 impl Limiter {
-    /// Watches over a call: it is cancelled when it runs into a limit.
-    pub(crate) fn watch(&self, call: &Arc<CallState>) -> Watching {
+    /// Watches over a call until it is [forgotten](Self::forget): it is cancelled when it runs into a limit.
+    pub(crate) fn watch(&self, call: &Arc<CallState>) {
         let at = look_at(call, call.core.now());
         call.number.store(self.calls.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         let first = {
             let mut due = self.due.lock();
             call.due.store(at.0, Ordering::Relaxed);
-            due.insert((at, number(call)), call.clone());
-            due.first_key_value().is_some_and(|(first, _)| *first == (at, number(call)))
+            due.insert(ByDue(call.clone()));
+            due.first().is_some_and(|first| Arc::ptr_eq(&first.0, call))
         };
         if first {
             self.sooner.notify_one();
@@ -60,43 +76,45 @@ impl Limiter {
         if *call.core.drain.borrow() == Drain::Over {
             call.cancel(CancelReason::Draining);
         }
-        Watching(call.clone())
     }
 
-    fn forget(&self, call: &CallState) {
+    /// Watches over a call no longer, if that was so.
+    pub(crate) fn forget(&self, call: &Arc<CallState>) {
         // What is taken out is dropped when the lock was given up.
-        let _call = {
-            let mut due = self.due.lock();
-            let at = call.due.swap(NOT_DUE, Ordering::Relaxed);
-            due.remove(&(Millis(at), number(call)))
-        };
+        let _call = Self::take(&mut self.due.lock(), call);
     }
 
     /// Looks at a call again at `at`, if it is still watched over.
-    fn look_again(&self, call: &CallState, at: Millis) {
+    fn look_again(&self, call: &Arc<CallState>, at: Millis) {
         let mut due = self.due.lock();
-        let before = call.due.load(Ordering::Relaxed);
-        if let Some(held) = due.remove(&(Millis(before), number(call))) {
+        if let Some(held) = Self::take(&mut due, call) {
             call.due.store(at.0, Ordering::Relaxed);
-            due.insert((at, number(call)), held);
+            due.insert(held);
         }
     }
 
+    /// Takes a call out of the list, if it is there.
+    fn take(due: &mut BTreeSet<ByDue>, call: &Arc<CallState>) -> Option<ByDue> {
+        if call.due.load(Ordering::Relaxed) == NOT_DUE {
+            return None;
+        }
+        let held = due.take(&ByDue(call.clone()));
+        call.due.store(NOT_DUE, Ordering::Relaxed);
+        held
+    }
+
     fn next(&self) -> Option<Millis> {
-        self.due.lock().first_key_value().map(|((at, _), _)| *at)
+        self.due.lock().first().map(|first| Millis(first.key().0))
     }
 
     fn take_due(&self, now: Millis) -> Vec<Arc<CallState>> {
-        self.due.lock().range(..=(now, u64::MAX)).map(|(_, call)| call.clone()).collect()
+        let due = self.due.lock();
+        due.iter().take_while(|call| call.key().0 <= now.0).map(|call| call.0.clone()).collect()
     }
 
     fn all(&self) -> Vec<Arc<CallState>> {
-        self.due.lock().values().cloned().collect()
+        self.due.lock().iter().map(|call| call.0.clone()).collect()
     }
-}
-
-fn number(call: &CallState) -> u64 {
-    call.number.load(Ordering::Relaxed)
 }
 
 /// When a limit of the call may be reached: as late as it can become true, so that a call that is read is looked at once in
@@ -236,7 +254,7 @@ mod tests {
     async fn a_call_whose_client_is_gone_runs_on_for_a_while() {
         let Endpoint { core } = endpoint(|_| {});
         let call = call(&core);
-        let _watching = core.limiter.watch(&call);
+        core.limiter.watch(&call);
         sleep(SECOND * 7).await;
         leave(&call);
         // It is looked at after ten seconds; its client has been gone for three of them.
@@ -254,7 +272,7 @@ mod tests {
         let call = call(&core);
         let mut client = pin!(call.exchange.wait());
         assert!(client.as_mut().now_or_never().is_none());
-        let _watching = core.limiter.watch(&call);
+        core.limiter.watch(&call);
         for passed in 0..6 {
             let next = call.started.after(10_000 * (passed + 1));
             assert_eq!(core.limiter.next(), Some(next), "once in `abandon_after`");
@@ -272,9 +290,9 @@ mod tests {
         let (ended, runs) = (call(&core), call(&core));
         leave(&ended);
         leave(&runs);
-        let watching = core.limiter.watch(&ended);
-        let _watching = core.limiter.watch(&runs);
-        drop(watching);
+        core.limiter.watch(&ended);
+        core.limiter.watch(&runs);
+        core.limiter.forget(&ended);
         assert_eq!(core.limiter.all().len(), 1);
         // Who looked at it just before brings nothing back.
         core.limiter.look_again(&ended, Millis(0));
@@ -288,7 +306,7 @@ mod tests {
     async fn those_of_one_moment_are_told_apart_and_looked_at_in_their_order() {
         let Endpoint { core } = endpoint(|_| {});
         let calls = [call(&core), call(&core), call(&core)];
-        let _watching = calls.each_ref().map(|call| core.limiter.watch(call));
+        calls.iter().for_each(|call| core.limiter.watch(call));
         let due = core.limiter.next().unwrap();
         assert!(core.limiter.take_due(Millis(due.0 - 1)).is_empty());
         let taken = core.limiter.take_due(due);
@@ -302,11 +320,11 @@ mod tests {
     async fn one_that_is_due_sooner_is_not_kept_waiting_by_the_others() {
         let Endpoint { core } = endpoint(|_| {});
         let (late, soon) = (call(&core), call(&core));
-        let _late = core.limiter.watch(&late);
+        core.limiter.watch(&late);
         core.limiter.look_again(&late, late.started.after(50_000));
         sleep(SECOND).await;
         leave(&soon);
-        let _soon = core.limiter.watch(&soon);
+        core.limiter.watch(&soon);
         sleep(SECOND * 11).await;
         assert_eq!((late.cancel_reason(), soon.cancel_reason()), (None, Some(CancelReason::Abandoned)));
     }
@@ -315,12 +333,12 @@ mod tests {
     async fn the_end_of_the_drain_ends_what_runs_and_what_comes_in_that_moment() {
         let Endpoint { core } = endpoint(|_| {});
         let (before, after) = (call(&core), call(&core));
-        let _before = core.limiter.watch(&before);
+        core.limiter.watch(&before);
         core.drain.send_replace(Drain::Leaving);
         sleep(SECOND).await;
         assert_eq!(before.cancel_reason(), None);
         core.drain.send_replace(Drain::Over);
-        let _after = core.limiter.watch(&after);
+        core.limiter.watch(&after);
         assert_eq!(after.cancel_reason(), Some(CancelReason::Draining));
         sleep(Duration::from_millis(1)).await;
         assert_eq!(before.cancel_reason(), Some(CancelReason::Draining));
@@ -334,7 +352,7 @@ mod tests {
         });
         let call = call(&core);
         leave(&call);
-        let _watching = core.limiter.watch(&call);
+        core.limiter.watch(&call);
         sleep(Duration::from_millis(3 * DAY)).await;
         assert_eq!((call.cancel_reason(), core.limiter.all().len()), (None, 1));
     }
@@ -348,7 +366,7 @@ mod tests {
             .build();
         let call = call(&endpoint.core);
         leave(&call);
-        let _watching = endpoint.core.limiter.watch(&call);
+        endpoint.core.limiter.watch(&call);
         sleep(SECOND * 9).await;
         assert_eq!(call.cancel_reason(), None);
         sleep(SECOND * 2).await;

@@ -4,6 +4,7 @@ use crate::{
     Call,
     call::{CallState, CancelReason},
     fleet,
+    handler::BoxFuture,
     isolate::{self, Isolated, Panicked},
     log, mailbox, modern,
     outlet::Lost,
@@ -12,12 +13,12 @@ use crate::{
 };
 use bowline_proto::jsonrpc::{ErrorObject, Reply};
 use std::{
-    future::poll_fn,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
+use tokio::time::Sleep;
 
 /// How often a call that is read runs on without a lease before it is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -44,43 +45,82 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
         conclude(call, Some(settle(call, outcome)));
         return Ok(());
     }
-    core.metrics.calls.up();
     // It may run for long: nothing of its connection is kept for it.
     call.head.pack();
-    crate::task::spawn(supervise(call.clone(), work));
+    crate::task::spawn(Supervised::new(call.clone(), work));
     Ok(())
 }
 
-/// The rest of a call. A call may wait for long, and there may be many that do: what is held here is little, and what is seldom needed is
-/// boxed when it is.
-fn supervise(call: Arc<CallState>, mut work: Isolated<Reply>) -> impl Future<Output = ()> + Send {
-    let in_use = call.session.use_now(&call.core);
-    let watching = call.core.limiter.watch(&call);
-    let apart = call.core.is_shared() || call.modern.is_some();
-    let mut others = apart.then(|| Box::pin(beside(call.clone())));
-    // A block and no async function, which would hold its arguments twice.
-    async move {
-        let _in_use = in_use;
-        let outcome = poll_fn(|cx| {
-            if call.poll_cancelled(cx).is_ready() {
-                return Poll::Ready(None);
-            }
-            if others.as_mut().is_some_and(|others| others.as_mut().poll(cx).is_ready()) {
-                return Poll::Ready(None);
-            }
-            Pin::new(&mut work).poll(cx).map(Some)
-        })
-        .await;
-        drop(watching);
+/// The rest of a call.
+///
+/// A call may wait for long, and there may be many that do: what is held here is as little as a task holds anyway (four words, which a
+/// test counts), and what is seldom needed is boxed when it is.
+struct Supervised {
+    call: Arc<CallState>,
+    work: Isolated<Reply>,
+    beside: Option<Box<Beside>>,
+}
+
+/// What else goes on, of which most calls have nothing.
+enum Beside {
+    /// Other backends may end the call, or it may become a task.
+    Others(BoxFuture<'static, ()>),
+    /// The caller is answered; until then the handler may put things in order.
+    Grace(Pin<Box<Sleep>>),
+}
+
+impl Supervised {
+    fn new(call: Arc<CallState>, work: Isolated<Reply>) -> Self {
+        call.core.metrics.calls.up();
+        call.session.enter();
+        call.core.limiter.watch(&call);
+        let apart = call.core.is_shared() || call.modern.is_some();
+        let beside = apart.then(|| Box::new(Beside::Others(Box::pin(beside(call.clone())))));
+        Self { call, work, beside }
+    }
+
+    /// The call runs no longer, with this outcome of its handler, if it has one.
+    fn end(&self, outcome: Option<Result<Reply, Panicked>>) {
+        let call = &self.call;
+        call.core.limiter.forget(call);
         // Before it is answered: who has the answer may use the id again.
-        call.session.remove_call(&call);
-        let unfinished = outcome.is_none();
-        conclude(&call, outcome.map(|outcome| settle(&call, outcome)));
-        if unfinished {
-            // The caller is answered; the handler may still put things in order.
-            let grace = call.core.options.cancel_grace;
-            let _ = Box::pin(tokio::time::timeout(grace, &mut work)).await;
+        call.session.remove_call(call);
+        conclude(call, outcome.map(|outcome| settle(call, outcome)));
+    }
+}
+
+impl Future for Supervised {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        if let Some(Beside::Grace(grace)) = this.beside.as_deref_mut() {
+            let over = Pin::new(&mut this.work).poll(cx).is_ready() || grace.as_mut().poll(cx).is_ready();
+            return if over { Poll::Ready(()) } else { Poll::Pending };
         }
+        let others_end_it =
+            |beside: &mut Option<Box<Beside>>, cx: &mut Context<'_>| match beside.as_deref_mut() {
+                Some(Beside::Others(others)) => others.as_mut().poll(cx).is_ready(),
+                Some(Beside::Grace(_)) | None => false,
+            };
+        if this.call.poll_cancelled(cx).is_pending() && !others_end_it(&mut this.beside, cx) {
+            let Poll::Ready(outcome) = Pin::new(&mut this.work).poll(cx) else { return Poll::Pending };
+            this.end(Some(outcome));
+            return Poll::Ready(());
+        }
+        this.end(None);
+        let grace = tokio::time::sleep(this.call.core.options.cancel_grace);
+        this.beside = Some(Box::new(Beside::Grace(Box::pin(grace))));
+        self.poll(cx)
+    }
+}
+
+impl Drop for Supervised {
+    /// Here, so that it is so where the runtime ends before the call, too.
+    fn drop(&mut self) {
+        let call = &self.call;
+        call.core.limiter.forget(call);
+        call.session.leave(&call.core);
         call.core.metrics.calls.down();
     }
 }
@@ -218,4 +258,15 @@ fn finish(call: &Arc<CallState>, reply: Option<Reply>) {
 
 fn settle(call: &CallState, outcome: Result<Reply, Panicked>) -> Reply {
     outcome.unwrap_or_else(|panic| panic.into_error(&call.core).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_waits_takes_no_larger_task_than_any() {
+        // Tokio lays a task out in steps of 128 bytes, 96 of which are its own.
+        assert_eq!(size_of::<Supervised>(), 4 * size_of::<usize>());
+    }
 }

@@ -213,8 +213,18 @@ impl Session {
 
     /// Notes that the session is in use until the guard is dropped.
     pub(crate) fn use_now(self: &Arc<Self>, core: &Arc<Core>) -> InUse {
-        self.active.fetch_add(1, Ordering::Relaxed);
+        self.enter();
         InUse { session: self.clone(), core: core.clone() }
+    }
+
+    /// The same without a guard: until [`Session::leave`].
+    pub(crate) fn enter(&self) {
+        self.active.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn leave(&self, core: &Core) {
+        self.last_used.store(core.now().0, Ordering::Relaxed);
+        self.active.fetch_sub(1, Ordering::Release);
     }
 
     /// Whether requests of the session are being answered, or its streams read.
@@ -364,8 +374,7 @@ pub(crate) struct InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        self.session.last_used.store(self.core.now().0, Ordering::Relaxed);
-        self.session.active.fetch_sub(1, Ordering::Release);
+        self.session.leave(&self.core);
     }
 }
 
