@@ -55,7 +55,7 @@ pub(crate) struct CallState {
     pub(crate) session: Arc<Session>,
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) started: Millis,
-    progress_token: Option<Raw>,
+    progress_token: Option<Box<Raw>>,
     /// What a call of a modern client has beside; it then says everything by this.
     pub(crate) modern: Option<Box<ModernCall>>,
     cancelled: Watched<Option<CancelReason>>,
@@ -85,7 +85,7 @@ impl CallState {
             session: session.clone(),
             exchange: exchange.clone(),
             started: core.now(),
-            progress_token,
+            progress_token: progress_token.map(Box::new),
             cancelled: Watched::new(None),
             supervisor: AtomicWaker::new(),
             due: AtomicU64::new(NOT_DUE),
@@ -245,7 +245,7 @@ impl Call {
     /// `params._meta.progressToken`, where the client wants progress.
     #[must_use]
     pub fn progress_token(&self) -> Option<&Raw> {
-        self.0.progress_token.as_ref()
+        self.0.progress_token.as_deref()
     }
 
     /// The head of the HTTP request that brought the call: headers, and what layers in front of the endpoint put into its extensions.

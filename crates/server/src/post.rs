@@ -4,6 +4,7 @@ use crate::{
     CancelReason, Peer,
     body::Body,
     call::CallState,
+    compact,
     config::ResponseMode,
     connection::{Connection, Target},
     core::{Core, Drain},
@@ -103,7 +104,7 @@ async fn initialize(
             standalone: random::stream_id(),
             notes: Notes::new(),
         };
-        let session = Session::new(core, &random::session_id(), NOT_STORED, record);
+        let session = Session::new(core, random::session_id(), NOT_STORED, record);
         session.set_place(place);
         Arc::new(session)
     };
@@ -220,20 +221,23 @@ async fn messages(
     parts: &Arc<Parts>,
     body: Payload,
 ) -> Result<Response<Body>, Refusal> {
-    match body {
-        Payload::Single(Message::Request(request)) => {
+    let message = match body {
+        Payload::Single(message) => compact::message(message),
+        Payload::Batch(members) => return batch(core, session, parts, members).await,
+    };
+    match message {
+        Message::Request(request) => {
             sessions::adopt(core, session);
             call(core, session, parts, request).await
         }
-        Payload::Single(Message::Notification(notification)) => {
+        Message::Notification(notification) => {
             notified(core, session, notification).await?;
             Ok(accepted())
         }
-        Payload::Single(Message::Response(response)) => {
+        Message::Response(response) => {
             answered(core, session, response).await?;
             Ok(accepted())
         }
-        Payload::Batch(members) => batch(core, session, parts, members).await,
     }
 }
 
@@ -419,7 +423,7 @@ async fn batch(
     let mut requests = Vec::new();
     let mut faults = Vec::new();
     for member in members {
-        match member {
+        match member.map(compact::message) {
             Ok(Message::Request(request)) => requests.push(request),
             Ok(Message::Notification(notification)) => notified(core, session, notification).await?,
             Ok(Message::Response(response)) => answered(core, session, response).await?,

@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bowline_proto::cursor::StreamId;
 use std::cell::RefCell;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// How much is asked of the system at a time: a call to it costs as much as a whole read of a request, and a stream needs two numbers.
 const POOL: usize = 512;
@@ -39,8 +39,11 @@ pub(crate) fn stream_id() -> StreamId {
 }
 
 /// A new session id: 128 random bits in 22 characters of base64url.
-pub(crate) fn session_id() -> Box<str> {
-    URL_SAFE_NO_PAD.encode(bytes::<16>()).into_boxed_str()
+pub(crate) fn session_id() -> Arc<str> {
+    let mut text = [0; 22];
+    // It is as long as that, and ASCII.
+    let written = URL_SAFE_NO_PAD.encode_slice(bytes::<16>(), &mut text).unwrap_or_default();
+    str::from_utf8(&text[..written]).unwrap_or_default().into()
 }
 
 /// 64 random bits.

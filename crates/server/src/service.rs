@@ -122,40 +122,6 @@ async fn who(core: &Core, parts: &Parts) -> Result<Option<String>, Refusal> {
     }
 }
 
-/// A small body, in one allocation.
-struct Small<const N: usize> {
-    len: u16,
-    bytes: [u8; N],
-}
-
-impl<const N: usize> Small<N> {
-    fn of(body: &[u8]) -> Bytes {
-        let mut bytes = [0; N];
-        let len = body.len().min(N);
-        bytes[..len].copy_from_slice(&body[..len]);
-        // `N` is at most 256.
-        Bytes::from_owner(Self { len: len as u16, bytes })
-    }
-}
-
-impl<const N: usize> AsRef<[u8]> for Small<N> {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
-    }
-}
-
-/// The body in a buffer of its own, if it is small. The one that the connection read it into has 8 KiB: a call that runs on would keep
-/// all of it.
-fn detached(body: Bytes) -> Bytes {
-    match body.len() {
-        0 => body,
-        1..=96 => Small::<96>::of(&body),
-        97..=160 => Small::<160>::of(&body),
-        161..=256 => Small::<256>::of(&body),
-        _ => body,
-    }
-}
-
 /// Reads a body within its bounds. What is over the limit is not read.
 async fn read<B: http_body::Body>(core: &Core, body: B) -> Result<Bytes, Refusal> {
     let limit = core.options.body_limit;
@@ -174,10 +140,10 @@ async fn read<B: http_body::Body>(core: &Core, body: B) -> Result<Bytes, Refusal
                 core.metrics.bodies_too_large.up();
                 return Err(too_large(limit));
             }
-            // Most bodies come whole: only small ones are copied, which would keep much more than themselves.
+            // Most bodies come whole: then nothing is copied.
             if first.is_empty() && rest.is_none() {
                 let size = data.remaining();
-                first = detached(data.copy_to_bytes(size));
+                first = data.copy_to_bytes(size);
             } else {
                 let whole = rest.get_or_insert_with(|| BytesMut::from(&std::mem::take(&mut first)[..]));
                 while data.has_remaining() {

@@ -56,6 +56,12 @@ impl Raw {
         &self.0
     }
 
+    /// The JSON text, shared.
+    #[must_use]
+    pub fn into_text(self) -> ByteString {
+        self.0
+    }
+
     /// The JSON text as shared bytes.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {

@@ -26,8 +26,8 @@ pub(super) enum Admitted {
 /// A queue with a bound on entries and on bytes. A single entry fits into an empty queue whatever its size.
 #[derive(Debug)]
 pub(super) struct Queue {
-    entries: VecDeque<Entry>,
-    bytes: usize,
+    /// There while something waits, and until [`Queue::shrink`]: most writers have nothing most of the time, and there are many.
+    line: Option<Box<Line>>,
     max_entries: usize,
     max_bytes: usize,
     /// Whether the first entry is being written: then it is past changing.
@@ -36,9 +36,16 @@ pub(super) struct Queue {
     pub(super) evicted: u64,
 }
 
+#[derive(Debug, Default)]
+struct Line {
+    entries: VecDeque<Entry>,
+    /// Bytes of payload in all of them.
+    bytes: usize,
+}
+
 impl Queue {
     pub(super) const fn new(max_entries: usize, max_bytes: usize) -> Self {
-        Self { entries: VecDeque::new(), bytes: 0, max_entries, max_bytes, busy: false, evicted: 0 }
+        Self { line: None, max_entries, max_bytes, busy: false, evicted: 0 }
     }
 
     pub(super) fn admit(&mut self, entry: Entry) -> Admitted {
@@ -47,7 +54,7 @@ impl Queue {
             return Admitted::Queued;
         }
         if let Some(at) = self.older_of_its_key(&entry) {
-            let freed = self.entries[at].payload.len();
+            let freed = self.entries().nth(at).map_or(0, |older| older.payload.len());
             if self.fits(entry.payload.len(), 1, freed) {
                 self.remove(at);
                 self.push(entry);
@@ -63,8 +70,9 @@ impl Queue {
 
     /// The first entry, which is being written from now on.
     pub(super) fn begin(&mut self) -> Option<&Entry> {
-        self.busy = !self.entries.is_empty();
-        self.entries.front()
+        let first = self.line.as_ref().and_then(|line| line.entries.front());
+        self.busy = first.is_some();
+        first
     }
 
     /// The first entry was written, or will never be.
@@ -75,26 +83,39 @@ impl Queue {
 
     /// Gives back room that nothing waits in.
     pub(super) fn shrink(&mut self) {
-        self.entries.shrink_to_fit();
+        match &mut self.line {
+            Some(line) if !line.entries.is_empty() => line.entries.shrink_to_fit(),
+            line => *line = None,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.len() == 0
     }
 
     pub(super) fn payloads(&self) -> impl Iterator<Item = &Bytes> {
-        self.entries.iter().map(|entry| &entry.payload)
+        self.entries().map(|entry| &entry.payload)
+    }
+
+    fn len(&self) -> usize {
+        self.line.as_ref().map_or(0, |line| line.entries.len())
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.line.iter().flat_map(|line| line.entries.iter())
     }
 
     fn fits(&self, bytes: usize, fewer: usize, freed: usize) -> bool {
-        let left = self.entries.len() - fewer;
-        left == 0 || (left < self.max_entries && self.bytes - freed + bytes <= self.max_bytes)
+        let left = self.len() - fewer;
+        left == 0
+            || (left < self.max_entries
+                && self.line.as_ref().map_or(0, |line| line.bytes) - freed + bytes <= self.max_bytes)
     }
 
     fn older_of_its_key(&self, entry: &Entry) -> Option<usize> {
         let key = entry.key.as_ref()?;
         let same = |older: &Entry| older.droppable && older.key.as_ref() == Some(key);
-        self.entries.iter().skip(self.busy.into()).position(same).map(|at| at + usize::from(self.busy))
+        self.entries().skip(self.busy.into()).position(same).map(|at| at + usize::from(self.busy))
     }
 
     /// Throws out what may be dropped, oldest first, if that makes room for `bytes` more.
@@ -102,7 +123,7 @@ impl Queue {
         let mut doomed = 0;
         let mut freed = 0;
         let droppable = |(at, entry): &(usize, &Entry)| entry.droppable && (*at > 0 || !self.busy);
-        for (_, entry) in self.entries.iter().enumerate().filter(droppable) {
+        for (_, entry) in self.entries().enumerate().filter(droppable) {
             if self.fits(bytes, doomed, freed) {
                 break;
             }
@@ -113,9 +134,10 @@ impl Queue {
             return false;
         }
         for _ in 0..doomed {
-            let mut rest = self.entries.iter().enumerate().skip(self.busy.into());
-            if let Some((at, _)) = rest.find(|(_, entry)| entry.droppable) {
-                self.remove(at);
+            let busy = usize::from(self.busy);
+            let oldest = self.entries().skip(busy).position(|entry| entry.droppable);
+            if let Some(at) = oldest {
+                self.remove(busy + at);
                 self.evicted += 1;
             }
         }
@@ -123,13 +145,15 @@ impl Queue {
     }
 
     fn push(&mut self, entry: Entry) {
-        self.bytes += entry.payload.len();
-        self.entries.push_back(entry);
+        let line = self.line.get_or_insert_default();
+        line.bytes += entry.payload.len();
+        line.entries.push_back(entry);
     }
 
     fn remove(&mut self, at: usize) -> Option<Entry> {
-        let entry = self.entries.remove(at)?;
-        self.bytes -= entry.payload.len();
+        let line = self.line.as_mut()?;
+        let entry = line.entries.remove(at)?;
+        line.bytes -= entry.payload.len();
         Some(entry)
     }
 }

@@ -134,12 +134,17 @@ pub enum Pushed {
 #[derive(Debug)]
 enum Seal {
     Open,
-    /// It follows when the queue is empty. The id is there until the message is an error of ours.
-    Wanted {
-        last: Option<Bytes>,
-        id: Option<RequestId>,
-    },
+    /// It follows when the queue is empty.
+    Wanted(Box<Last>),
     Done,
+}
+
+/// How a stream ends.
+#[derive(Debug)]
+struct Last {
+    message: Option<Bytes>,
+    /// There until the message is an error of ours.
+    id: Option<RequestId>,
 }
 
 /// The writer of one stream: the only one that assigns its offsets, with one operation under way at a time.
@@ -149,7 +154,7 @@ enum Seal {
 /// stream is there.
 #[derive(Debug)]
 pub struct Writer {
-    config: WriterConfig,
+    max_event_bytes: usize,
     epoch: u64,
     queue: Queue,
     /// The next offset to be written.
@@ -173,7 +178,7 @@ impl Writer {
     pub const fn new(config: WriterConfig, epoch: u64) -> Self {
         Self {
             queue: Queue::new(config.max_queue_events, config.max_queue_bytes),
-            config,
+            max_event_bytes: config.max_event_bytes,
             epoch,
             next: 1,
             wanted: false,
@@ -229,7 +234,7 @@ impl Writer {
     /// Whether there is something to write once the stream is there.
     #[must_use]
     pub fn has_work(&self) -> bool {
-        !self.queue.is_empty() || matches!(self.seal, Seal::Wanted { .. })
+        !self.queue.is_empty() || matches!(self.seal, Seal::Wanted(_))
     }
 
     /// What the log has not confirmed of a stream that is about to be sealed, with the offset of the first message, as in
@@ -237,7 +242,7 @@ impl Writer {
     /// away. `None` where the last message was not said yet, or is in the log.
     #[must_use]
     pub fn last_words(&self) -> Option<(u64, Vec<Bytes>)> {
-        matches!(self.seal, Seal::Wanted { .. }).then(|| self.backlog())
+        matches!(self.seal, Seal::Wanted(_)).then(|| self.backlog())
     }
 
     /// The epoch of every operation of this writer.
@@ -265,7 +270,7 @@ impl Writer {
         if !matches!(self.seal, Seal::Open) {
             return Pushed::AfterSeal;
         }
-        if payload.len() > self.config.max_event_bytes {
+        if payload.len() > self.max_event_bytes {
             if droppable {
                 self.dropped += 1;
                 return Pushed::Dropped;
@@ -302,13 +307,13 @@ impl Writer {
         self.wanted = true;
         let (last, id, pushed) = match last {
             None => (None, None, Pushed::Queued),
-            Some((id, payload)) if payload.len() > self.config.max_event_bytes => {
-                let error = too_large(id, payload.len(), self.config.max_event_bytes);
+            Some((id, payload)) if payload.len() > self.max_event_bytes => {
+                let error = too_large(id, payload.len(), self.max_event_bytes);
                 (Some(error), None, Pushed::TooLarge)
             }
             Some((id, payload)) => (Some(payload), Some(id.clone()), Pushed::Queued),
         };
-        self.seal = Seal::Wanted { last, id };
+        self.seal = Seal::Wanted(Box::new(Last { message: last, id }));
         pushed
     }
 
@@ -367,7 +372,7 @@ impl Writer {
     /// Whether everything that was given has reached the log.
     #[must_use]
     pub fn idle(&self) -> bool {
-        self.queue.is_empty() && !matches!(self.seal, Seal::Wanted { .. }) && (self.created || !self.wanted)
+        self.queue.is_empty() && !matches!(self.seal, Seal::Wanted(_)) && (self.created || !self.wanted)
     }
 
     /// How many messages that may be dropped were, at any bound.
@@ -387,7 +392,7 @@ impl Writer {
     #[must_use]
     pub fn backlog(&self) -> (u64, Vec<Bytes>) {
         let last = match &self.seal {
-            Seal::Wanted { last, .. } => last.as_ref(),
+            Seal::Wanted(last) => last.message.as_ref(),
             Seal::Open | Seal::Done => None,
         };
         (self.next, self.queue.payloads().chain(last).cloned().collect())
@@ -402,7 +407,7 @@ impl Writer {
             return Some(Op::Append { offset: self.next, payload, droppable });
         }
         match &self.seal {
-            Seal::Wanted { last, .. } => Some(Op::Seal { offset: self.next, last: last.clone() }),
+            Seal::Wanted(last) => Some(Op::Seal { offset: self.next, last: last.message.clone() }),
             Seal::Open | Seal::Done => None,
         }
     }
@@ -434,11 +439,11 @@ impl Writer {
             return Directive::Continue;
         }
         // No room for the response: an error in its place ends the call for its caller.
-        if let Seal::Wanted { last, id } = &mut self.seal
-            && let Some(id) = id.take()
+        if let Seal::Wanted(last) = &mut self.seal
+            && let Some(id) = last.id.take()
         {
-            let length = last.as_ref().map_or(0, Bytes::len);
-            *last = Some(no_room(&id, length));
+            let length = last.message.as_ref().map_or(0, Bytes::len);
+            last.message = Some(no_room(&id, length));
             return Directive::Continue;
         }
         self.stop(StopReason::Full)

@@ -5,6 +5,7 @@ use crate::{
     Call,
     body::Body,
     call::CallState,
+    compact,
     config::ResponseMode,
     core::Core,
     exchange::{Answer, Exchange},
@@ -34,7 +35,7 @@ pub(crate) async fn answer(
     post: ModernPost,
 ) -> Result<Response<Body>, Refusal> {
     let request = match post.message {
-        ModernMessage::Request(request) => request,
+        ModernMessage::Request(request) => compact::request(request),
         // This era has no notifications over HTTP: they are taken and have no effect.
         ModernMessage::Notification => return Ok(accepted()),
     };

@@ -47,7 +47,7 @@ pub(crate) struct Outlet {
     pub(crate) kind: StreamKind,
     pub(crate) started: Millis,
     core: Arc<Core>,
-    session: Option<Box<str>>,
+    session: Option<Arc<str>>,
     /// Whether its session ended; never set where there is none.
     ended: Arc<AtomicBool>,
     request_id: Option<RequestId>,
@@ -78,7 +78,6 @@ struct Facts {
 
 struct State {
     writer: Writer,
-    log: Arc<dyn Store>,
     /// Whether somebody is carrying out the writer's operations.
     pumping: bool,
     /// Whether nothing can be written any more, and why.
@@ -109,28 +108,27 @@ impl Outlet {
     ) -> Arc<Self> {
         let (session, ended) = (session.map(|session| session.id.clone()), session.map(Session::ended));
         let ended = ended.unwrap_or_default();
-        Self::on(core, core.store.clone(), Opened::NotYet, kind, stream, (session, ended), request_id)
+        Self::on(core, Opened::NotYet, kind, stream, (session, ended), request_id)
     }
 
     /// The log of a task.
     pub(crate) fn task(core: &Arc<Core>, stream: StreamId, request: &RequestId) -> Arc<Self> {
         let of = (Some(TASKS.into()), Arc::default());
-        Self::on(core, core.store.clone(), Opened::NotYet, StreamKind::Call, stream, of, Some(request))
+        Self::on(core, Opened::NotYet, StreamKind::Call, stream, of, Some(request))
     }
 
     /// A stream without ids, which lives in this process and with its connection only.
     pub(crate) fn unstored(core: &Arc<Core>, stream: StreamId) -> Arc<Self> {
         let of = (None, Arc::default());
-        Self::on(core, core.ephemeral.clone(), Opened::Unstored, StreamKind::Call, stream, of, None)
+        Self::on(core, Opened::Unstored, StreamKind::Call, stream, of, None)
     }
 
     fn on(
         core: &Arc<Core>,
-        log: Arc<dyn Store>,
         opened: Opened,
         kind: StreamKind,
         stream: StreamId,
-        (session, ended): (Option<Box<str>>, Arc<AtomicBool>),
+        (session, ended): (Option<Arc<str>>, Arc<AtomicBool>),
         request_id: Option<&RequestId>,
     ) -> Arc<Self> {
         let config =
@@ -146,7 +144,6 @@ impl Outlet {
             request_id: request_id.cloned(),
             state: Mutex::new(State {
                 writer: Writer::new(config, FIRST_EPOCH),
-                log,
                 pumping: false,
                 stopped: None,
                 foreign: false,
@@ -224,7 +221,7 @@ impl Outlet {
 
     /// The log that the stream is in. Final once [`Outlet::opened`] has answered.
     pub(crate) fn log(&self) -> Arc<dyn Store> {
-        self.state.lock().log.clone()
+        if self.is_unstored() { self.core.ephemeral.clone() } else { self.core.store.clone() }
     }
 
     /// Waits until another backend has taken the stream of a call over, or the store has not taken it in: its call has no business

@@ -31,7 +31,7 @@ impl Outlet {
             return;
         }
         while let Some(op) = state.writer.next_op() {
-            let log = state.log.clone();
+            let log = self.log();
             let epoch = state.writer.epoch();
             if let Some(outcome) = self.start(&*log, &op, epoch).now() {
                 match self.settle(&mut state, &op, outcome) {
@@ -88,10 +88,7 @@ impl Outlet {
                     }
                 }
             };
-            let (log, epoch) = {
-                let state = self.state.lock();
-                (state.log.clone(), state.writer.epoch())
-            };
+            let (log, epoch) = (self.log(), self.state.lock().writer.epoch());
             let outcome = self.do_slowly(&*log, &op, epoch).await;
             let settled = self.settle(&mut self.state.lock(), &op, outcome);
             match settled {
@@ -268,7 +265,6 @@ impl Outlet {
             if outcome == Outcome::Full && !self.is_unstored() {
                 // The call finishes on its connection: same road, another log, no ids.
                 self.core.metrics.streams_unstored.up();
-                state.log = self.core.ephemeral.clone();
                 let _ = state.writer.on_outcome(Outcome::Unavailable);
                 self.note_opened(Opened::Unstored);
                 return Next::Go;
@@ -285,7 +281,7 @@ impl Outlet {
             && outcome == Outcome::Done
             && let Op::Append { offset, .. } | Op::Seal { offset, last: Some(_) } = op
         {
-            state.log.trim(self.stream, offset.saturating_sub(1));
+            self.log().trim(self.stream, offset.saturating_sub(1));
         }
         let directive = state.writer.on_outcome(outcome);
         self.count_dropped(state);
@@ -306,7 +302,7 @@ impl Outlet {
                 if self.kind == StreamKind::Call
                     && matches!(reason, StopReason::Full | StopReason::Lost { .. })
                 {
-                    self.remove_from(&state.log);
+                    self.remove_from(&self.log());
                 }
                 Next::Go
             }

@@ -28,12 +28,16 @@ impl Session {
     }
 
     pub(crate) fn close_ask(&self, id: &str) {
-        self.asks.lock().remove(id);
+        if let Some(mut asks) = self.asks.lock_if_made() {
+            asks.remove(id);
+        }
     }
 
     /// Ends the wait of every open question: the session ended.
     pub(crate) fn drop_asks(&self) {
-        self.asks.lock().clear();
+        if let Some(mut asks) = self.asks.lock_if_made() {
+            asks.clear();
+        }
     }
 
     /// Hands a response to whoever waits for it here.
@@ -42,7 +46,7 @@ impl Session {
     /// The response: nobody does.
     pub(crate) fn answer_ask(&self, id: &RequestId, reply: Reply) -> Result<(), Reply> {
         let RequestId::String(id) = id else { return Err(reply) };
-        let sender = self.asks.lock().remove(id);
+        let sender = self.asks.lock_if_made().and_then(|mut asks| asks.remove(id));
         match sender {
             Some(sender) => sender.send(reply),
             None => Err(reply),

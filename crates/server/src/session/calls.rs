@@ -4,7 +4,9 @@ use super::Session;
 use crate::{CancelReason, call::CallState};
 use bowline_proto::{jsonrpc::RequestId, legacy::Millis};
 use std::{
-    collections::{HashMap, VecDeque},
+    borrow::Borrow,
+    collections::{HashSet, VecDeque},
+    hash::{Hash, Hasher},
     sync::Arc,
 };
 
@@ -15,9 +17,29 @@ const MARKERS: usize = 32;
 /// The calls of a session, and cancels that came before theirs.
 #[derive(Default)]
 pub(super) struct Calls {
-    running: HashMap<RequestId, Arc<CallState>>,
+    running: HashSet<ById>,
     markers: VecDeque<(RequestId, Millis)>,
 }
+
+/// A call, found by its id.
+struct ById(Arc<CallState>);
+
+impl Borrow<RequestId> for ById {
+    fn borrow(&self) -> &RequestId {
+        self.0.id()
+    }
+}
+impl Hash for ById {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.id().hash(state);
+    }
+}
+impl PartialEq for ById {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.id() == other.0.id()
+    }
+}
+impl Eq for ById {}
 
 impl Calls {
     fn mark(&mut self, id: RequestId, now: Millis) {
@@ -49,13 +71,13 @@ impl Session {
     /// last that came just before stops it now.
     pub(crate) fn add_call(&self, call: &Arc<CallState>, limit: usize) -> Result<(), AddCall> {
         let mut calls = self.calls.lock();
-        if calls.running.contains_key(call.id()) {
+        if calls.running.contains(call.id()) {
             return Err(AddCall::Duplicate);
         }
         if calls.running.len() >= limit {
             return Err(AddCall::TooMany);
         }
-        calls.running.insert(call.id().clone(), call.clone());
+        calls.running.insert(ById(call.clone()));
         let cancelled = calls.take_marker(call.id(), call.core.now());
         drop(calls);
         // Looked at after it was added: whoever ends the session meanwhile finds the call, or is seen here.
@@ -68,8 +90,8 @@ impl Session {
     }
 
     pub(crate) fn remove_call(&self, call: &Arc<CallState>) {
-        let mut calls = self.calls.lock();
-        if calls.running.get(call.id()).is_some_and(|held| Arc::ptr_eq(held, call)) {
+        let Some(mut calls) = self.calls.lock_if_made() else { return };
+        if calls.running.get(call.id()).is_some_and(|held| Arc::ptr_eq(&held.0, call)) {
             calls.running.remove(call.id());
         }
     }
@@ -78,7 +100,7 @@ impl Session {
     /// leaves a marker that the call meets (SEMANTICS 6).
     pub(crate) fn cancel_call(&self, id: &RequestId, now: Millis) -> bool {
         let mut calls = self.calls.lock();
-        match calls.running.get(id).cloned() {
+        match calls.running.get(id).map(|held| held.0.clone()) {
             Some(call) => {
                 drop(calls);
                 call.cancel(CancelReason::Client);
@@ -93,6 +115,7 @@ impl Session {
 
     /// Every running call, for the end of the session.
     pub(crate) fn take_calls(&self) -> Vec<Arc<CallState>> {
-        self.calls.lock().running.drain().map(|(_, call)| call).collect()
+        let calls = self.calls.lock_if_made();
+        calls.map(|mut calls| calls.running.drain().map(|held| held.0).collect()).unwrap_or_default()
     }
 }

@@ -7,8 +7,8 @@ mod record;
 pub(crate) use calls::AddCall;
 
 use crate::{
-    Metrics, clients::SessionPlace, core::Core, modern::Listener, outlet::Outlet, random, results::Results,
-    watched::Watched,
+    Metrics, clients::SessionPlace, core::Core, modern::Listener, outlet::Outlet, random, rare::Rare,
+    results::Results, watched::Watched,
 };
 use bowline_proto::time::millis;
 use bowline_proto::{
@@ -34,7 +34,7 @@ use tokio::sync::oneshot;
 
 /// A session as this backend serves it. The record in the store is the truth; this is what is running here.
 pub(crate) struct Session {
-    pub(crate) id: Box<str>,
+    pub(crate) id: Arc<str>,
     pub(crate) principal: Option<Box<str>>,
     pub(crate) revision: Revision,
     pub(crate) initialize: Raw,
@@ -48,9 +48,9 @@ pub(crate) struct Session {
     record: RwLock<(Version, Arc<SessionRecord>)>,
     /// Locked after the record or alone.
     unstored: Mutex<Unstored>,
-    calls: Mutex<Calls>,
-    asks: Mutex<HashMap<Box<str>, oneshot::Sender<Reply>>>,
-    results: Mutex<Results>,
+    calls: Rare<Calls>,
+    asks: Rare<HashMap<Box<str>, oneshot::Sender<Reply>>>,
+    results: Rare<Results>,
     next_ask: AtomicU64,
     standalone: OnceLock<Arc<Outlet>>,
     /// Requests being answered and connections reading streams: what keeps the session alive.
@@ -89,8 +89,8 @@ impl Drop for Session {
 
 impl Session {
     /// A session that will be, or is, in the store.
-    pub(crate) fn new(core: &Core, id: &str, version: Version, record: SessionRecord) -> Self {
-        Self::made(core, id.into(), version, record)
+    pub(crate) fn new(core: &Core, id: Arc<str>, version: Version, record: SessionRecord) -> Self {
+        Self::made(core, id, version, record)
     }
 
     /// What one request is bound to in the session mode `stateless`: a client that says nothing of itself. It is in no table
@@ -106,7 +106,7 @@ impl Session {
             standalone: StreamId::from_bytes([0; 16]),
             notes: Notes::new(),
         };
-        let mut session = Self::made(core, Box::default(), Version(0), record);
+        let mut session = Self::made(core, Arc::default(), Version(0), record);
         session.stateless = true;
         session.resumable = core.resumes_without_sessions();
         core.metrics.bindings.up();
@@ -135,7 +135,7 @@ impl Session {
     }
 
     /// This binding, for a client that listens to these resources and more under an id of its own.
-    pub(crate) fn listening(mut self, id: Box<str>, uris: BTreeSet<String>, listener: Arc<Listener>) -> Self {
+    pub(crate) fn listening(mut self, id: Arc<str>, uris: BTreeSet<String>, listener: Arc<Listener>) -> Self {
         self.id = id;
         Arc::make_mut(&mut self.record.get_mut().1).subscriptions = uris;
         self.listener = Some(listener);
@@ -153,7 +153,7 @@ impl Session {
         self
     }
 
-    fn made(core: &Core, id: Box<str>, version: Version, record: SessionRecord) -> Self {
+    fn made(core: &Core, id: Arc<str>, version: Version, record: SessionRecord) -> Self {
         let now = core.now().0;
         Self {
             cursors: Mutex::default(),
@@ -167,9 +167,9 @@ impl Session {
             record: RwLock::new((version, Arc::new(record))),
             unstored: Mutex::default(),
             id,
-            calls: Mutex::default(),
-            asks: Mutex::default(),
-            results: Mutex::default(),
+            calls: Rare::default(),
+            asks: Rare::default(),
+            results: Rare::default(),
             next_ask: AtomicU64::new(random::word() >> 8),
             standalone: OnceLock::new(),
             active: AtomicUsize::new(0),

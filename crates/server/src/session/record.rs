@@ -5,7 +5,6 @@ use crate::core::Core;
 use bowline_proto::jsonrpc::Raw;
 use bowline_store::{SessionLookup, SessionRecord, UpdateError, Version};
 use std::{
-    collections::VecDeque,
     sync::Arc,
     task::{Context, Waker},
 };
@@ -32,7 +31,7 @@ type Change = Box<dyn Fn(&mut SessionRecord) + Send + Sync>;
 /// Changes of the record that the store does not have yet, in their order.
 #[derive(Default)]
 pub(super) struct Unstored {
-    changes: VecDeque<Change>,
+    changes: Vec<Change>,
     /// Whether a task brings them there.
     storing: bool,
 }
@@ -77,7 +76,7 @@ impl Session {
             let mut held = self.record.write();
             change(Arc::make_mut(&mut held.1));
             let mut unstored = self.unstored.lock();
-            unstored.changes.push_back(Box::new(change));
+            unstored.changes.push(Box::new(change));
             !std::mem::replace(&mut unstored.storing, true)
         };
         if first {

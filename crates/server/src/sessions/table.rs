@@ -14,7 +14,7 @@ use std::{
 
 const SHARDS: usize = 32;
 
-type Shard = HashMap<Box<str>, Arc<Session>, Spread>;
+type Shard = HashMap<Arc<str>, Arc<Session>, Spread>;
 
 /// Sessions by id. The maps' hash is keyed at random, so a look-up tells nothing about ids by its time.
 #[derive(Default)]

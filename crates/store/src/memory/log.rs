@@ -1,18 +1,17 @@
 //! One stream: its events, its writer's epoch, its seal, its reader.
 
-use super::MemoryLimits;
+use super::{MemoryLimits, events::Events};
 use crate::{
     Attachment, BackendId, EventClass, NewStream, OpenStream, Page, ReadError, ReadLimit, StreamKind,
     WriteAt, WriteError,
 };
 use bowline_proto::cursor::StreamId;
 use bytes::Bytes;
-use std::collections::VecDeque;
 
 /// A stream in memory. It knows neither time nor the bounds of the whole store.
 #[derive(Debug)]
 pub(super) struct Log {
-    events: VecDeque<Bytes>,
+    events: Events,
     /// The offset before the first of `events`.
     dropped: u64,
     epoch: u64,
@@ -73,7 +72,7 @@ impl Log {
         };
         Self {
             of: (stream.kind == StreamKind::Call).then(|| Box::new(of)),
-            events: VecDeque::new(),
+            events: Events::default(),
             dropped: 0,
             epoch: stream.epoch,
             epoch_start: 1,
@@ -166,12 +165,12 @@ impl Log {
     pub(super) fn room_for(&self, len: u64, class: EventClass) -> Result<Freed, WriteError> {
         let mut freed = Freed::default();
         if self.kind == StreamKind::Standalone {
-            for event in &self.events {
+            for length in self.events.lengths(0) {
                 if self.refusal(len, freed).is_none() {
                     break;
                 }
                 freed.events += 1;
-                freed.payload += event.len() as u64;
+                freed.payload += length as u64;
             }
         }
         match (self.refusal(len, freed), class) {
@@ -193,12 +192,9 @@ impl Log {
     /// Drops the oldest `count` events.
     pub(super) fn drop_oldest(&mut self, count: u64) -> Freed {
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.events.len());
-        let payload = self.events.drain(..count).map(|event| event.len() as u64).sum();
+        let payload = self.events.drop_oldest(count) as u64;
         self.dropped += count as u64;
         self.bytes -= payload;
-        if self.events.capacity() > 4 + 2 * self.events.len() {
-            self.events.shrink_to_fit();
-        }
         Freed { events: count as u64, payload }
     }
 
@@ -210,12 +206,8 @@ impl Log {
     /// Appends at a place that was found to be the next one.
     pub(super) fn push(&mut self, epoch: u64, payload: Bytes) {
         self.take_over(epoch);
-        if self.events.len() == self.events.capacity() {
-            // Most calls say little: grow by one at first, by half later.
-            self.events.reserve_exact((self.events.len() / 2).max(1));
-        }
         self.bytes += payload.len() as u64;
-        self.events.push_back(payload);
+        self.events.push(payload);
     }
 
     /// Closes the stream; the last message, if any, was pushed before.
@@ -224,7 +216,7 @@ impl Log {
         self.cancelled = cancelled;
         self.seal_number = seal_number;
         self.of = None;
-        self.events.shrink_to_fit();
+        self.events.shrink();
     }
 
     fn take_over(&mut self, epoch: u64) {
@@ -246,15 +238,15 @@ impl Log {
         let mut bytes = 0_usize;
         let count = self
             .events
-            .range(start..)
+            .lengths(start)
             .enumerate()
-            .take_while(|(index, event)| {
-                bytes = bytes.saturating_add(event.len());
+            .take_while(|(index, length)| {
+                bytes = bytes.saturating_add(*length);
                 *index == 0 || (*index < limit.events && bytes <= limit.bytes)
             })
             .count();
         Ok(Page {
-            events: self.events.range(start..start + count).cloned().collect(),
+            events: self.events.get(start, count),
             tail,
             sealed: self.is_sealed(),
             epoch: self.epoch,
@@ -275,7 +267,7 @@ impl Log {
     }
 
     #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
-        self.events.capacity()
+    pub(super) fn heap(&self) -> usize {
+        self.events.heap()
     }
 }

@@ -3,6 +3,7 @@
 //! Every answer is there at once: nothing waits, nothing is spawned, and a stream, a session, a box is data and nothing
 //! else. Time to live is kept lazily (what is past its time reads as gone) and freed by [`MemoryStore::sweep`].
 
+mod events;
 mod expiring;
 mod keys;
 mod leases;
@@ -50,8 +51,8 @@ const SWEEP_AT_ONCE: usize = 256;
 /// Keeps everything in memory, within [`MemoryLimits`]. Clones share one store.
 ///
 /// - A call locks one of 64 shards at a time, and never while it waits.
-/// - A payload is kept once and shared with its readers. Hand over payloads that are buffers of their own: a slice of a
-///   large buffer keeps all of that buffer.
+/// - A payload of more than 256 bytes is kept once and shared with its readers. Hand over payloads that are buffers of their own: a slice
+///   of a large buffer keeps all of that buffer. Smaller ones are copied.
 /// - At a bound, sealed streams go before anything that is still open; [`MemoryStats`] counts them.
 /// - Call [`sweep`](Self::sweep) every second or so. Without it nothing is wrong, but memory is freed only under pressure.
 ///
