@@ -346,8 +346,11 @@ impl<S> Call<S> {
 
     /// Waits until the call is to stop: the client cancelled it, or a limit was reached. A handler that goes on is dropped after
     /// a grace ([`crate::Options::cancel_grace`]).
-    pub async fn cancelled(&self) -> CancelReason {
-        self.raw.cancelled().await
+    pub fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + '_
+    where
+        S: Send + Sync,
+    {
+        self.raw.cancelled()
     }
 
     /// Why the call is to stop, if it is.

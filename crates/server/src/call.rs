@@ -204,9 +204,11 @@ impl CallState {
 
     pub(crate) async fn cancelled(&self) -> CancelReason {
         loop {
-            if let Some(reason) = self.cancelled.wait_for(|reason| reason.is_some()).await {
+            let changed = self.cancelled.changed();
+            if let Some(reason) = self.cancelled.get() {
                 return reason;
             }
+            changed.await;
         }
     }
 }
@@ -355,8 +357,8 @@ impl Call {
     }
 
     /// Waits until the call is to stop. A handler that does not look is dropped after a grace.
-    pub async fn cancelled(&self) -> CancelReason {
-        self.0.cancelled().await
+    pub fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + '_ {
+        self.0.cancelled()
     }
 
     /// Why the call is to stop, if it is.

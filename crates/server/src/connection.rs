@@ -26,6 +26,9 @@ use tokio::sync::watch;
 /// What one read of the log may bring. Small enough that a connection holds little, large enough that replay is quick.
 const READ: ReadLimit = ReadLimit { events: 256, bytes: 1024 * 1024 };
 
+/// The room for what is written at once, in bytes: that of a small answer, primed.
+const ROOM: usize = 512;
+
 /// How often the log is looked at although nothing woke us: wake-ups are hints.
 const RECHECK: Duration = Duration::from_secs(5);
 
@@ -79,7 +82,8 @@ pub(crate) struct Connection {
     session: Arc<Session>,
     log: Arc<dyn Store>,
     reader: Reader,
-    wakeups: Wakeups,
+    /// `None` where it was over before it was read.
+    wakeups: Option<Wakeups>,
     generation: u64,
     cursor: Cursor,
     /// Whether what is written carries ids: the stream is in the store.
@@ -127,8 +131,9 @@ impl Connection {
             },
             None => (core.store.clone(), true),
         };
-        // Subscribed before anything is read, so that nothing falls in between.
-        let wakeups = log.subscribe(target.stream);
+        // Subscribed before anything is read, so that nothing falls in between; a stream that is over has nothing to wake for.
+        let is_over = target.outlet.as_ref().is_some_and(|outlet| outlet.is_sealed());
+        let wakeups = (!is_over).then(|| log.subscribe(target.stream));
         let attachment = patiently(log.attach(target.stream)).await?;
         if let Some(outlet) = &target.outlet {
             outlet.note_generation(attachment.generation);
@@ -204,15 +209,18 @@ impl Connection {
             connection.reader.set_load(u32::try_from(held.saturating_mul(100) / budget).unwrap_or(u32::MAX));
             connection.reader.on_close_requested(now, Close::Budget);
         }
-        Ok(Body::events(futures_util::stream::unfold(connection, |mut connection| async move {
+        // Boxed: it goes from hand to hand.
+        Ok(Body::events(futures_util::stream::unfold(Box::new(connection), |mut connection| async move {
             connection.next().await.map(|bytes| (bytes, connection))
         })))
     }
 
     /// The next bytes for the socket; `None` when the connection is over.
     async fn next(&mut self) -> Option<Bytes> {
+        // Only who comes to a standalone stream without a cursor goes by it.
         if let Some(offset) = self.handed.take()
             && offset > self.delivered
+            && self.cursor.kind == CursorKind::Standalone
         {
             self.delivered = offset;
             self.log.delivered(self.cursor.stream, self.generation, offset);
@@ -360,6 +368,11 @@ impl Connection {
 
     /// Waits for anything that the reader wants to know of.
     async fn wait(&mut self) {
+        let Some(wakeups) = &mut self.wakeups else {
+            // What happened before this may not have been read.
+            self.wakeups = Some(self.log.subscribe(self.cursor.stream));
+            return self.reader.on_wake();
+        };
         let deadline = self.reader.deadline().map(|at| self.core.instant(at));
         let timer = async {
             match deadline {
@@ -406,7 +419,7 @@ impl Connection {
                     }
                 }
             },
-            () = self.wakeups.changed() => self.reader.on_wake(),
+            () = wakeups.changed() => self.reader.on_wake(),
             () = timer => self.reader.on_timeout(self.core.now()),
         }
     }
@@ -418,6 +431,9 @@ impl Connection {
     }
 
     fn encode(&mut self, out: &mut BytesMut, frame: Frame) {
+        if out.is_empty() {
+            out.reserve(ROOM);
+        }
         match frame {
             Frame::Priming { id, retry_ms } | Frame::Parting { id, retry_ms } => {
                 self.mint(id);

@@ -9,6 +9,7 @@ use std::{
     pin::Pin,
     task::{Context, Poll},
 };
+use tokio::time::Sleep;
 
 /// A panic of a handler.
 pub(crate) struct Panicked(Box<dyn Any + Send>);
@@ -45,6 +46,20 @@ pub(crate) fn call<T: 'static>(work: impl FnOnce() -> BoxFuture<'static, T>) -> 
 
 /// A handler's future that cannot take its caller down.
 pub(crate) struct Isolated<T>(BoxFuture<'static, T>);
+
+impl<T: Send + 'static> Isolated<T> {
+    /// Ends the work with `late` when `limit` is over, if it has not ended before.
+    pub(crate) fn limit(&mut self, limit: Sleep, late: impl FnOnce() -> T + Send + 'static) {
+        let work = std::mem::replace(&mut self.0, Box::pin(std::future::pending()));
+        self.0 = Box::pin(async move {
+            tokio::select! {
+                biased;
+                done = work => done,
+                () = limit => late(),
+            }
+        });
+    }
+}
 
 impl<T> Future for Isolated<T> {
     type Output = Result<T, Panicked>;

@@ -28,12 +28,17 @@ pub(super) enum Admitted {
 pub(super) struct Queue {
     /// There while something waits, and until [`Queue::shrink`]: most writers have nothing most of the time, and there are many.
     line: Option<Box<Line>>,
-    max_entries: usize,
-    max_bytes: usize,
+    max_entries: u32,
+    max_bytes: u32,
     /// Whether the first entry is being written: then it is past changing.
     busy: bool,
     /// How many entries were thrown out in favour of others.
-    pub(super) evicted: u64,
+    pub(super) evicted: u32,
+}
+
+/// A bound in fewer bytes: what is larger is as good as none.
+const fn word(bound: usize) -> u32 {
+    if bound > u32::MAX as usize { u32::MAX } else { bound as u32 }
 }
 
 #[derive(Debug, Default)]
@@ -45,6 +50,7 @@ struct Line {
 
 impl Queue {
     pub(super) const fn new(max_entries: usize, max_bytes: usize) -> Self {
+        let (max_entries, max_bytes) = (word(max_entries), word(max_bytes));
         Self { line: None, max_entries, max_bytes, busy: false, evicted: 0 }
     }
 
@@ -108,8 +114,8 @@ impl Queue {
     fn fits(&self, bytes: usize, fewer: usize, freed: usize) -> bool {
         let left = self.len() - fewer;
         left == 0
-            || (left < self.max_entries
-                && self.line.as_ref().map_or(0, |line| line.bytes) - freed + bytes <= self.max_bytes)
+            || (left < self.max_entries as usize
+                && self.line.as_ref().map_or(0, |line| line.bytes) - freed + bytes <= self.max_bytes as usize)
     }
 
     fn older_of_its_key(&self, entry: &Entry) -> Option<usize> {
@@ -138,7 +144,7 @@ impl Queue {
             let oldest = self.entries().skip(busy).position(|entry| entry.droppable);
             if let Some(at) = oldest {
                 self.remove(busy + at);
-                self.evicted += 1;
+                self.evicted = self.evicted.saturating_add(1);
             }
         }
         true

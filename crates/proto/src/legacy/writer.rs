@@ -168,8 +168,8 @@ pub struct Writer {
     /// Whether this writer has ever been confirmed an offset.
     confirmed: bool,
     stopped: Option<StopReason>,
-    dropped: u64,
-    coalesced: u64,
+    dropped: u32,
+    coalesced: u32,
 }
 
 impl Writer {
@@ -272,7 +272,7 @@ impl Writer {
         }
         if payload.len() > self.max_event_bytes {
             if droppable {
-                self.dropped += 1;
+                self.dropped = self.dropped.saturating_add(1);
                 return Pushed::Dropped;
             }
             return Pushed::TooLarge;
@@ -283,11 +283,11 @@ impl Writer {
                 Pushed::Queued
             }
             Admitted::Coalesced => {
-                self.coalesced += 1;
+                self.coalesced = self.coalesced.saturating_add(1);
                 Pushed::Coalesced
             }
             Admitted::Refused if droppable => {
-                self.dropped += 1;
+                self.dropped = self.dropped.saturating_add(1);
                 Pushed::Dropped
             }
             Admitted::Refused => Pushed::Full,
@@ -378,13 +378,13 @@ impl Writer {
     /// How many messages that may be dropped were, at any bound.
     #[must_use]
     pub const fn dropped(&self) -> u64 {
-        self.dropped + self.queue.evicted
+        self.dropped as u64 + self.queue.evicted as u64
     }
 
     /// How many progress notifications were replaced by newer ones before they were written.
     #[must_use]
     pub const fn coalesced(&self) -> u64 {
-        self.coalesced
+        self.coalesced as u64
     }
 
     /// What the log has not confirmed, with the offset of the first message: a connection that is open can still be given
@@ -435,7 +435,7 @@ impl Writer {
                 return self.stop(StopReason::Full);
             }
             self.queue.finish();
-            self.dropped += 1;
+            self.dropped = self.dropped.saturating_add(1);
             return Directive::Continue;
         }
         // No room for the response: an error in its place ends the call for its caller.

@@ -275,6 +275,11 @@ impl Outlet {
         offset.saturating_add(1) >= next
     }
 
+    /// Whether the store has the last word.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.state.lock().writer.sealed()
+    }
+
     /// Whether the store has confirmed all that was said.
     pub(crate) fn is_written(&self) -> bool {
         self.state.lock().writer.idle()

@@ -28,20 +28,30 @@ pub(super) struct Log {
     seal_number: u64,
     kind: StreamKind,
     /// Whose it is, for the reaper; dropped when it is sealed.
-    of: Option<Box<Of>>,
+    of: Option<Of>,
     /// Whether it was sealed without a last message.
     cancelled: bool,
 }
 
-/// The session of a stream and the request that it answers.
+/// The session of a stream and the request that it answers: the request's id, which is JSON and so has no such character, a NUL, and the
+/// session. One text, since there are many of these. A session without an id, or a request, is none.
 #[derive(Debug)]
-struct Of {
-    session: Option<Box<str>>,
-    request_id: Option<Box<str>>,
-}
+struct Of(Box<str>);
 
-#[cfg(test)]
-pub(super) const OF_BYTES: usize = size_of::<Of>();
+impl Of {
+    fn new(stream: &NewStream) -> Self {
+        let (request_id, session) = (stream.request_id.as_deref(), stream.session.as_deref());
+        Self([request_id.unwrap_or_default(), session.unwrap_or_default()].join("\0").into_boxed_str())
+    }
+
+    fn request_id(&self) -> Option<&str> {
+        self.0.split_once('\0').map(|(id, _)| id).filter(|id| !id.is_empty())
+    }
+
+    fn session(&self) -> Option<&str> {
+        self.0.split_once('\0').map(|(_, session)| session).filter(|session| !session.is_empty())
+    }
+}
 
 /// Where a write belongs that nothing speaks against.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,12 +76,8 @@ impl Freed {
 
 impl Log {
     pub(super) fn new(stream: &NewStream) -> Self {
-        let of = Of {
-            session: stream.session.as_deref().map(Into::into),
-            request_id: stream.request_id.as_deref().map(Into::into),
-        };
         Self {
-            of: (stream.kind == StreamKind::Call).then(|| Box::new(of)),
+            of: (stream.kind == StreamKind::Call).then(|| Of::new(stream)),
             events: Events::default(),
             dropped: 0,
             epoch: stream.epoch,
@@ -101,14 +107,14 @@ impl Log {
         if self.owner != backend || self.kind != StreamKind::Call || self.is_sealed() {
             return None;
         }
-        let of = self.of.as_deref();
+        let of = self.of.as_ref();
         Some(OpenStream {
             id,
             kind: self.kind,
             epoch: self.epoch,
             tail: self.tail(),
-            session: of.and_then(|of| of.session.as_deref()).map(str::to_owned),
-            request_id: of.and_then(|of| of.request_id.as_deref()).map(str::to_owned),
+            session: of.and_then(Of::session).map(str::to_owned),
+            request_id: of.and_then(Of::request_id).map(str::to_owned),
         })
     }
 

@@ -50,9 +50,7 @@ fn an_open_call_with_three_events_takes_700_bytes() {
     let queue = in_a_tree(size_of::<(u64, StreamId)>());
     let whose = {
         let stream = call(0);
-        let texts =
-            stream.session.as_deref().map_or(0, str::len) + stream.request_id.as_deref().map_or(0, str::len);
-        super::super::log::OF_BYTES + texts
+        1 + stream.session.as_deref().map_or(0, str::len) + stream.request_id.as_deref().map_or(0, str::len)
     };
     let total = events + log + whose + table + queue;
     println!("{total} = events {events} + log {log} + whose {whose} + table {table} + queue {queue}");
