@@ -1,8 +1,17 @@
 //! One request being worked on, as its handler sees it.
 
 use crate::{
-    Peer, Round, ask::Ask, core::Core, exchange::Exchange, head::Head, limiter::NOT_DUE, mailbox,
-    modern::ModernCall, peer::progress_key, session::Session, watched::Watched,
+    Peer, Round,
+    ask::Ask,
+    cancel::{Cancelled, Cancelling},
+    core::Core,
+    exchange::Exchange,
+    head::Head,
+    limiter::NOT_DUE,
+    mailbox,
+    modern::ModernCall,
+    peer::progress_key,
+    session::Session,
 };
 use bowline_proto::{
     cursor::StreamId,
@@ -13,13 +22,14 @@ use bowline_proto::{
 };
 use bowline_store::EventClass;
 use bytes::Bytes;
-use futures_util::task::AtomicWaker;
 use http::{StatusCode, request::Parts};
 use parking_lot::Mutex;
 use std::{
     fmt,
-    sync::{Arc, atomic::AtomicU64},
-    task::{Context, Poll},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64},
+    },
 };
 
 /// Why a call was cancelled.
@@ -58,13 +68,13 @@ pub(crate) struct CallState {
     progress_token: Option<Box<Raw>>,
     /// What a call of a modern client has beside; it then says everything by this.
     pub(crate) modern: Option<Box<ModernCall>>,
-    cancelled: Watched<Option<CancelReason>>,
-    /// The task that runs the call, told when it is cancelled.
-    supervisor: AtomicWaker,
+    pub(crate) cancelling: Cancelling,
     /// When its limits have to be looked at, in [`Millis`]. Changed under the lock of the [`Limiter`](crate::limiter::Limiter).
     pub(crate) due: AtomicU64,
     /// Which one it is among those whose limits are watched.
     pub(crate) number: AtomicU64,
+    /// Whether it was answered while its handler ran, which may still put things in order.
+    pub(crate) unfinished: AtomicBool,
     /// Whether the call has its answer. Held while something is said, so that nothing follows the answer.
     answered: Mutex<bool>,
 }
@@ -86,11 +96,11 @@ impl CallState {
             exchange: exchange.clone(),
             started: core.now(),
             progress_token: progress_token.map(Box::new),
-            cancelled: Watched::new(None),
-            supervisor: AtomicWaker::new(),
+            cancelling: Cancelling::default(),
             due: AtomicU64::new(NOT_DUE),
             number: AtomicU64::new(0),
             modern: None,
+            unfinished: AtomicBool::new(false),
             answered: Mutex::new(false),
         })
     }
@@ -181,35 +191,15 @@ impl CallState {
 
     /// Asks the call to stop; the first reason stands.
     pub(crate) fn cancel(&self, reason: CancelReason) {
-        self.cancelled.modify(|held| {
-            let first = held.is_none();
-            if first {
-                *held = Some(reason);
-            }
-            first
-        });
-        self.supervisor.wake();
-    }
-
-    /// Whether the call is to stop, for the one task that runs it.
-    pub(crate) fn poll_cancelled(&self, cx: &Context<'_>) -> Poll<()> {
-        // Registered before it is looked at, so that no cancel falls in between.
-        self.supervisor.register(cx.waker());
-        if self.cancel_reason().is_some() { Poll::Ready(()) } else { Poll::Pending }
+        self.cancelling.cancel(reason);
     }
 
     pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {
-        self.cancelled.get()
+        self.cancelling.reason()
     }
 
-    pub(crate) async fn cancelled(&self) -> CancelReason {
-        loop {
-            let changed = self.cancelled.changed();
-            if let Some(reason) = self.cancelled.get() {
-                return reason;
-            }
-            changed.await;
-        }
+    pub(crate) const fn cancelled(&self) -> Cancelled<'_> {
+        self.cancelling.wait()
     }
 }
 

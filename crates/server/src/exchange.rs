@@ -1,16 +1,14 @@
 //! One POST and its answer: quiet until somebody speaks, then a stream.
 
-use crate::{config::ResponseMode, core::Core, outlet::Outlet, random, session::Session};
+use crate::{config::ResponseMode, core::Core, outlet::Outlet, random, session::Session, watched::Watched};
 use bowline_proto::{
-    cursor::StreamId,
     jsonrpc::RequestId,
     legacy::{Millis, too_large},
 };
 use bowline_store::{EventClass, StreamKind};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use std::sync::{Arc, OnceLock};
-use tokio::sync::Notify;
+use std::sync::Arc;
 
 /// The requests of one POST, and what has been said in answer to them.
 ///
@@ -21,11 +19,9 @@ pub(crate) struct Exchange {
     session: Arc<Session>,
     /// The id that the stream's cursors carry; `None` for a batch, which has none to resume.
     request_id: Option<RequestId>,
-    /// Drawn when it is first needed: for the stream, or for the id of a question that will open it.
-    stream: OnceLock<StreamId>,
     phase: Mutex<Phase>,
     /// Told of every answer, when they became a stream, and when the client went away before.
-    changed: Notify,
+    changed: Watched<()>,
 }
 
 enum Phase {
@@ -61,9 +57,8 @@ impl Exchange {
             core: core.clone(),
             session: session.clone(),
             request_id,
-            stream: OnceLock::new(),
             phase: Mutex::new(Phase::Quiet { replies: Vec::new(), waiting, gone: None }),
-            changed: Notify::new(),
+            changed: Watched::new(()),
         })
     }
 
@@ -118,7 +113,7 @@ impl Exchange {
             }
         }
         drop(phase);
-        self.changed.notify_waiters();
+        self.changed.touch();
     }
 
     /// Ends a stream that nothing will be said on.
@@ -143,14 +138,14 @@ impl Exchange {
                     let outlet = Outlet::new(
                         &self.core,
                         StreamKind::Call,
-                        self.stream_id(),
+                        random::stream_id(),
                         session,
                         self.request_id.as_ref(),
                     );
                     self.core.running.add(&outlet);
                     outlet
                 } else {
-                    Outlet::unstored(&self.core, self.stream_id())
+                    Outlet::unstored(&self.core, random::stream_id())
                 };
                 let waiting = *waiting;
                 outlet.open();
@@ -162,18 +157,13 @@ impl Exchange {
             }
         };
         drop(phase);
-        self.changed.notify_waiters();
+        self.changed.touch();
         Some(outlet)
     }
 
     /// Whether it answers an array of requests.
     pub(crate) fn is_batch(&self) -> bool {
         self.request_id.is_none()
-    }
-
-    /// The id that the stream has or will have.
-    fn stream_id(&self) -> StreamId {
-        *self.stream.get_or_init(random::stream_id)
     }
 
     /// Whether the stream of this exchange can be resumed: batches cannot (SEMANTICS 2), stateless calls only where the
@@ -189,7 +179,7 @@ impl Exchange {
         let mut left = Left { exchange: self, armed: true };
         loop {
             // Told from here on, polled or not.
-            let changed = self.changed.notified();
+            let changed = self.changed.changed();
             if let Some(answer) = self.ready() {
                 left.armed = false;
                 return answer;
@@ -211,7 +201,7 @@ impl Exchange {
     pub(crate) async fn wait_open(&self) -> Arc<Outlet> {
         loop {
             // Told from here on, polled or not.
-            let changed = self.changed.notified();
+            let changed = self.changed.changed();
             if let Some(outlet) = self.outlet() {
                 return outlet;
             }
@@ -222,7 +212,7 @@ impl Exchange {
     /// Waits until the answer is a stream, or its client went away before it was one.
     pub(crate) async fn wait_unquiet(&self) {
         loop {
-            let told = self.changed.notified();
+            let told = self.changed.changed();
             if !matches!(&*self.phase.lock(), Phase::Quiet { gone: None, .. }) {
                 return;
             }
@@ -261,6 +251,6 @@ impl Drop for Left<'_> {
         if let Phase::Quiet { gone, .. } = &mut *self.exchange.phase.lock() {
             *gone = Some(self.exchange.core.now());
         }
-        self.exchange.changed.notify_waiters();
+        self.exchange.changed.touch();
     }
 }

@@ -10,6 +10,7 @@ mod auth;
 mod body;
 pub mod bridge;
 mod call;
+mod cancel;
 mod clients;
 mod compact;
 mod config;
@@ -52,6 +53,7 @@ mod sessions;
 pub mod simulation;
 mod supervise;
 mod task;
+mod wakers;
 mod watched;
 mod within;
 

@@ -22,7 +22,6 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::futures::Notified;
 
 /// The epoch of a stream's first writer.
 pub(crate) const FIRST_EPOCH: u64 = 1;
@@ -286,7 +285,7 @@ impl Outlet {
     }
 
     /// Told when [`Outlet::last_words`] may be there or the store [takes nothing in](Self::is_stuck), and of other things.
-    pub(crate) fn turned(&self) -> Notified<'_> {
+    pub(crate) fn turned(&self) -> impl Future<Output = ()> {
         self.facts.changed()
     }
 
