@@ -14,6 +14,7 @@ use crate::{
     running::Running,
     seldom::Seldom,
     sessions::Sessions,
+    welcome::Welcomes,
 };
 use bowline_proto::time::millis;
 use bowline_proto::{
@@ -76,6 +77,7 @@ pub(crate) struct Core {
     pub(crate) sessions: Sessions,
     pub(crate) running: Running,
     pub(crate) limiter: Arc<Limiter>,
+    pub(crate) welcomes: Welcomes,
     /// Calls of modern clients that stay open between two rounds.
     pub(crate) held: HeldCalls,
     pub(crate) tasks: Tasks,
@@ -100,6 +102,7 @@ impl Core {
         };
         let fleet = shared.then(|| Fleet::new(&options));
         let limits = ClientLimits { rate: options.rate, concurrent: options.max_concurrent_per_client };
+        let welcomes = Welcomes::new(matches!(policy.mode, SessionMode::Stateless { .. }));
         let core = Arc::new(Self {
             handler,
             store,
@@ -119,6 +122,7 @@ impl Core {
             sessions: Sessions::default(),
             running: Running::default(),
             limiter: Arc::default(),
+            welcomes,
             held: HeldCalls::default(),
             tasks: Tasks::default(),
             drain: watch::Sender::new(Drain::No),

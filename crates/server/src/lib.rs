@@ -55,6 +55,7 @@ mod supervise;
 mod task;
 mod wakers;
 mod watched;
+mod welcome;
 mod within;
 
 pub use ask::Ask;

@@ -29,7 +29,6 @@ use bowline_proto::{
         route_post, session_not_found,
     },
     jsonrpc::{ErrorObject, Message, ParseError, Raw, Reply, Request, RequestId, code, parse},
-    projection::{project_result, strip_stateless},
 };
 use bowline_store::{CreateError, Notes, ReadError, SessionRecord, StreamKind};
 use bytes::Bytes;
@@ -124,18 +123,15 @@ async fn initialize(
             return Err(refusal);
         }
     };
-    let version = Raw::from_trusted(format!("\"{revision}\"").into());
-    let Some(result) = result.with_member("protocolVersion", &version) else {
+    let Some(welcome) = core.welcomes.get(revision, &result) else {
         let error = ErrorObject::internal(
             "upstream_invalid",
             "the server answered initialize with something that is not an object",
         );
         return Ok(json(core, Reply::from(error).to_bytes(&id)));
     };
-    let result = project_result(revision, "initialize", result);
-    let result = if stateless { strip_stateless(result) } else { result };
-    session.set_capabilities(&result);
-    let mut response = json(core, Reply::Result(result).to_bytes(&id));
+    session.set_lists(&welcome.lists);
+    let mut response = json(core, Reply::Result(welcome.result.clone()).to_bytes(&id));
     if !stateless {
         sessions::open(core, &session).await.map_err(|error| refuse_session(core, &error, id))?;
         // A session id is base64url, which is always a header value.

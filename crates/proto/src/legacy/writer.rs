@@ -363,6 +363,12 @@ impl Writer {
         self.created
     }
 
+    /// Why nothing more can be written, if so.
+    #[must_use]
+    pub const fn stop_reason(&self) -> Option<StopReason> {
+        self.stopped
+    }
+
     /// Whether the log has confirmed the seal.
     #[must_use]
     pub const fn sealed(&self) -> bool {

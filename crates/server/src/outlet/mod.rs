@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -58,7 +58,7 @@ pub(crate) struct Outlet {
     /// The wishes that a connection has fulfilled.
     wishes_done: AtomicU32,
     /// Questions on this stream that wait for their answer.
-    asking: AtomicUsize,
+    asking: AtomicU32,
     said: AtomicU64,
     /// Whether a client has everything that there is to have.
     fetched: AtomicBool,
@@ -79,8 +79,6 @@ struct State {
     writer: Writer,
     /// Whether somebody is carrying out the writer's operations.
     pumping: bool,
-    /// Whether nothing can be written any more, and why.
-    stopped: Option<StopReason>,
     /// Whether another backend writes the stream now: it is taken over when there is something to say.
     foreign: bool,
     /// Whether the store does not take in what is to be written, or takes longer than a client may be kept waiting.
@@ -144,7 +142,6 @@ impl Outlet {
             state: Mutex::new(State {
                 writer: Writer::new(config, FIRST_EPOCH),
                 pumping: false,
-                stopped: None,
                 foreign: false,
                 stuck: false,
                 dropped: 0,
@@ -152,7 +149,7 @@ impl Outlet {
             facts: Watched::new(Facts { opened, readers: 0, close_wishes: 0 }),
             last_read: AtomicU64::new(core.now().0),
             wishes_done: AtomicU32::new(0),
-            asking: AtomicUsize::new(0),
+            asking: AtomicU32::new(0),
             said: AtomicU64::new(0),
             fetched: AtomicBool::new(false),
             generation: AtomicU64::new(0),
@@ -185,7 +182,7 @@ impl Outlet {
             Pushed::Dropped | Pushed::Full | Pushed::AfterSeal | Pushed::Stopped => return false,
         }
         self.pump();
-        self.state.lock().stopped.is_none()
+        self.state.lock().writer.stop_reason().is_none()
     }
 
     /// Says the last thing, or nothing more. A response that is too large becomes an error that says so.
@@ -231,7 +228,8 @@ impl Outlet {
             if self.facts.get().opened == Opened::Away {
                 return Lost::StoreAway;
             }
-            if matches!(self.state.lock().stopped, Some(StopReason::Fenced | StopReason::Sealed)) {
+            if matches!(self.state.lock().writer.stop_reason(), Some(StopReason::Fenced | StopReason::Sealed))
+            {
                 return Lost::Owner;
             }
             turned.await;

@@ -154,7 +154,6 @@ impl Outlet {
     fn stop(&self, reason: StopReason) -> bool {
         let mut state = self.state.lock();
         state.foreign = false;
-        state.stopped = Some(reason);
         state.replace(Writer::stopped(reason));
         true
     }
@@ -258,7 +257,6 @@ impl Outlet {
                 // Nothing of it is anywhere, and nothing was promised: its client is told to come again.
                 self.core.metrics.streams_refused.up();
                 state.replace(Writer::stopped(StopReason::Gone));
-                state.stopped = Some(StopReason::Gone);
                 self.note_opened(Opened::Away);
                 return Next::Go;
             }
@@ -296,7 +294,6 @@ impl Outlet {
             }
             Directive::Stop(reason) => {
                 tracing::warn!(stream = %Short::stream(self.stream), %reason, "a stream cannot be written any more");
-                state.stopped = Some(reason);
                 self.facts.touch();
                 // Its response will never come. Whoever waits for it is told so when the stream is gone, and only then.
                 if self.kind == StreamKind::Call

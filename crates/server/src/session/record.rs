@@ -157,19 +157,11 @@ impl Session {
         *self.unstored.lock() = Unstored::default();
     }
 
-    /// Notes what `initialize` was answered. Called before the session is in the store.
-    pub(crate) fn set_capabilities(&self, result: &Raw) {
-        let Some(capabilities) = result.member("capabilities") else { return };
-        let announced = |list: &&'static str| {
-            capabilities
-                .member(list)
-                .and_then(|list| list.member("listChanged"))
-                .is_some_and(|announced| announced.as_str() == "true")
-        };
-        let lists: Vec<_> = ["tools", "resources", "prompts"].into_iter().filter(announced).collect();
+    /// Notes whose changes `initialize` was answered that the server announces. Called before the session is in the store.
+    pub(crate) fn set_lists(&self, lists: &str) {
         if !lists.is_empty() {
             let mut held = self.record.write();
-            Arc::make_mut(&mut held.1).notes.insert(LISTS, lists.join(","));
+            Arc::make_mut(&mut held.1).notes.insert(LISTS, lists);
         }
     }
 
