@@ -66,7 +66,7 @@ struct Inner {
     shards: Box<[Mutex<Shard>]>,
     leases: Mutex<Expiring<BackendId, bool>>,
     /// How many unsealed call streams each backend owns; none where it owns none.
-    owners: Mutex<HashMap<BackendId, u64>>,
+    owners: Mutex<HashMap<BackendId, u64, Spread>>,
     keys: Mutex<Vec<Bytes>>,
     /// Sealed streams, the oldest seal first.
     seals: Order<StreamId>,
