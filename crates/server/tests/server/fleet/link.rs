@@ -4,7 +4,7 @@ use bowline_proto::cursor::StreamId;
 use bowline_store::{
     Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, KeyStore, Letter,
     Mailbox, MemoryStore, NewStream, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord,
-    SessionStore, StoreFuture, StreamLog, Unavailable, UpdateError, Version, WakeBus, Wakeups, WriteAt,
+    SessionStore, StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, UpdateError, Version, WakeBus, Wakeups, WriteAt,
     WriteError,
 };
 use bytes::Bytes;
@@ -97,6 +97,10 @@ impl StreamLog for Link {
         keep: Duration,
     ) -> StoreFuture<'_, Result<Appended, WriteError>> {
         self.pass(move |store| store.seal(at, last, keep))
+    }
+
+    fn take_over(&self, by: TakeOver) -> StoreFuture<'_, Result<Option<TakenOver>, WriteError>> {
+        self.pass(move |store| store.take_over(by))
     }
 
     fn read_after(
