@@ -3,6 +3,7 @@
 mod keys;
 mod lease;
 mod reaper;
+pub(crate) mod rerun;
 
 pub(crate) use lease::Lease;
 pub(crate) use reaper::{orphaned, orphaned_task, owner_is_lost};

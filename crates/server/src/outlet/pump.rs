@@ -154,6 +154,7 @@ impl Outlet {
                     epoch: FIRST_EPOCH,
                     session: self.session.as_deref().map(Into::into),
                     request_id: self.request_id.as_ref().map(RequestId::to_json),
+                    rerun: self.rerun.lock().take(),
                     open_ttl: match self.kind {
                         StreamKind::Call if self.task => options.open_ttl().max(options.task_ttl),
                         StreamKind::Call => options.open_ttl(),
