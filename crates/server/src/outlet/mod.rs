@@ -61,7 +61,7 @@ pub(crate) struct Outlet {
     /// Questions on this stream that wait for their answer.
     asking: AtomicUsize,
     said: AtomicU64,
-    /// What is kept with the stream to run its call again; taken when the stream is made.
+    /// What is kept with the stream to run its call again; `None` once the stream is made.
     rerun: Mutex<Option<Bytes>>,
     /// Whether a client has everything that there is to have.
     fetched: AtomicBool,

@@ -33,6 +33,7 @@ pub(crate) struct Link {
     way: Arc<watch::Sender<Way>>,
     asked: Arc<AtomicUsize>,
     deaf: Arc<AtomicBool>,
+    forgetful: Arc<AtomicBool>,
 }
 
 impl Link {
@@ -42,6 +43,7 @@ impl Link {
             way: Arc::new(watch::Sender::new(Way::Open)),
             asked: Arc::default(),
             deaf: Arc::default(),
+            forgetful: Arc::default(),
         }
     }
 
@@ -52,6 +54,11 @@ impl Link {
     /// From now on every wake-up is lost.
     pub(crate) fn lose_wakeups(&self) {
         self.deaf.store(true, Ordering::SeqCst);
+    }
+
+    /// The answer to the next take-over is lost; it takes effect all the same.
+    pub(crate) fn lose_take_over(&self) {
+        self.forgetful.store(true, Ordering::SeqCst);
     }
 
     /// How many questions there were.
@@ -100,7 +107,11 @@ impl StreamLog for Link {
     }
 
     fn take_over(&self, by: TakeOver) -> StoreFuture<'_, Result<Option<TakenOver>, WriteError>> {
-        self.pass(move |store| store.take_over(by))
+        let lost = self.forgetful.swap(false, Ordering::SeqCst);
+        self.pass(move |store| {
+            let answer = store.take_over(by);
+            if lost { StoreFuture::ready(Err(Unavailable("no answer".into()).into())) } else { answer }
+        })
     }
 
     fn read_after(
