@@ -102,9 +102,10 @@ mod tests {
         let known = Repeatable::default();
         let long = "x".repeat(MAX_NAME + 1);
         known.note(&page(&long, &json!({ "readOnlyHint": true })));
-        for n in 0..=MAX_TOOLS {
-            known.note(&page(&n.to_string(), &json!({ "readOnlyHint": true })));
-        }
-        assert_eq!((known.tools.lock().len(), known.has(&long)), (MAX_TOOLS, false));
+        let tool = |n: usize| json!({ "name": n.to_string(), "annotations": { "readOnlyHint": true } });
+        let tools: Vec<_> = (0..=MAX_TOOLS).map(tool).collect();
+        known.note(&Raw::from_value(&json!({ "tools": tools })).unwrap());
+        let count = known.tools.lock().len();
+        assert_eq!((count, known.has(&long), known.has("0")), (MAX_TOOLS, false, true));
     }
 }
