@@ -186,6 +186,12 @@ impl Outlet {
         })
     }
 
+    /// Whether this backend writes the stream, at a later epoch than that.
+    pub(crate) fn writes_after(&self, epoch: u64) -> bool {
+        let state = self.state.lock();
+        state.stopped.is_none() && state.writer.epoch() > epoch
+    }
+
     /// Makes the stream even if nothing is said yet.
     pub(crate) fn open(self: &Arc<Self>) {
         self.state.lock().writer.open();

@@ -34,12 +34,14 @@ use bowline_proto::{
     cursor::StreamId,
     jsonrpc::{Request, RequestId},
 };
-use bowline_store::{EventClass, ReadLimit, TakeOver, TakenOver, WriteError};
+use bowline_store::{EventClass, ReadError, ReadLimit, TakeOver, TakenOver, WriteError};
 use bytes::Bytes;
 use http::request::Parts;
+use parking_lot::Mutex;
 use past::Past;
 use record::Record;
 use std::{
+    collections::HashSet,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -57,6 +59,30 @@ pub(super) enum TakenUp {
     Later,
     /// It cannot be run again: whoever noticed ends it.
     No,
+}
+
+/// The calls that this backend is about to take over: several of its readers may notice the same death at once, and the store takes the same
+/// take-over twice for one whose answer got lost.
+#[derive(Clone, Default)]
+pub(crate) struct Claims(Arc<Mutex<HashSet<StreamId>>>);
+
+impl Claims {
+    /// `None` where somebody here is at it.
+    fn claim(&self, stream: StreamId) -> Option<Claim> {
+        self.0.lock().insert(stream).then(|| Claim { all: self.clone(), stream })
+    }
+}
+
+/// Nobody else on this backend takes the call over while this exists.
+struct Claim {
+    all: Claims,
+    stream: StreamId,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.all.0.lock().remove(&self.stream);
+    }
 }
 
 /// Whether this endpoint runs calls again at all.
@@ -97,6 +123,13 @@ pub(super) async fn take_up(core: &Arc<Core>, stream: StreamId, epoch: u64) -> T
         // It would only be begun to be ended.
         return if others_serve(core).await { TakenUp::Later } else { TakenUp::No };
     }
+    let Some(claim) = core.fleet.as_ref().and_then(|fleet| fleet.claims.claim(stream)) else {
+        return TakenUp::Yes;
+    };
+    // Looked at after it was claimed: who was quicker has put it there before it gave up its claim.
+    if core.running.get(stream).is_some_and(|outlet| outlet.writes_after(epoch)) {
+        return TakenUp::Yes;
+    }
     let by = TakeOver {
         stream,
         epoch: epoch.saturating_add(1),
@@ -106,7 +139,10 @@ pub(super) async fn take_up(core: &Arc<Core>, stream: StreamId, epoch: u64) -> T
     match patiently(core.store.take_over(by)).await {
         Ok(Some(taken)) => {
             let core = Arc::downgrade(core);
-            crate::task::spawn(async move { begin(&core, by, taken).await });
+            crate::task::spawn(async move {
+                begin(&core, by, taken).await;
+                drop(claim);
+            });
             TakenUp::Yes
         }
         Ok(None) => TakenUp::No,
@@ -114,7 +150,10 @@ pub(super) async fn take_up(core: &Arc<Core>, stream: StreamId, epoch: u64) -> T
             tracing::debug!(stream = %Short::stream(stream), %error, "the call of a lost backend could not be taken over now");
             // It may be ours all the same, and then nobody else takes care of it.
             let core = Arc::downgrade(core);
-            crate::task::spawn(async move { find_out(&core, by).await });
+            crate::task::spawn(async move {
+                find_out(&core, by).await;
+                drop(claim);
+            });
             TakenUp::Later
         }
         Err(_) => TakenUp::Yes,
@@ -130,13 +169,13 @@ async fn find_out(core: &Weak<Core>, by: TakeOver) {
         let page = match patiently(core.store.read_after(by.stream, 0, one)).await {
             Ok(page) => page,
             // Its oldest events are gone, and it is there.
-            Err(bowline_store::ReadError::Evicted { oldest }) => {
+            Err(ReadError::Evicted { oldest }) => {
                 match patiently(core.store.read_after(by.stream, oldest.saturating_sub(1), one)).await {
                     Ok(page) => page,
                     Err(_) => continue,
                 }
             }
-            Err(bowline_store::ReadError::Unavailable(_)) => continue,
+            Err(ReadError::Unavailable(_)) => continue,
             Err(_) => return,
         };
         if page.sealed || page.owner != by.owner || page.epoch != by.epoch {

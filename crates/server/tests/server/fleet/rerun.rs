@@ -345,6 +345,48 @@ async fn a_take_over_whose_answer_got_lost_is_gone_on_with() {
     assert_eq!((calls(&b), reruns(&b)), (1, 1));
 }
 
+#[tokio::test(start_paused = true)]
+async fn many_who_notice_at_once_begin_it_once() {
+    let (_, [a, b]) = fleet().await;
+    let mut client = a.server.client("2025-11-25").await;
+    let cursor = begin(&mut client, "count", json!({ "then": 30, "repeatable": true })).await;
+    a.link.set(Way::Cut);
+    pause(10.5).await;
+    let (there, cursor) = (b.serves(&client), cursor.as_deref());
+    let all = (0..16).map(|_| there.get(cursor));
+    for answer in futures_util::future::join_all(all).await {
+        assert_eq!(answer.status, 200);
+    }
+    pause(10.0).await;
+    assert_eq!((calls(&b), reruns(&b)), (1, 1));
+}
+
+/// A backend that was cut off loses its call to another one, and gets it back when that dies.
+#[tokio::test(start_paused = true)]
+async fn a_call_comes_back_to_where_it_began() {
+    let store = MemoryStore::default();
+    let [a, b] = std::array::from_fn(|_| {
+        Backend::options(&store, |options| {
+            rerunning(options);
+            options.max_reruns = 2;
+        })
+    });
+    pause(15.0).await;
+    let mut client = a.server.client("2025-11-25").await;
+    let cursor = begin(&mut client, "gate", json!({ "repeatable": true })).await;
+    a.link.set(Way::Cut);
+    pause(25.0).await;
+    assert_eq!(calls(&b), 1);
+    a.link.set(Way::Open);
+    pause(25.0).await;
+    b.link.set(Way::Cut);
+    pause(25.0).await;
+    assert_eq!((calls(&a), reruns(&a)), (2, 1));
+    a.server.script.gate.notify_one();
+    let messages = poll(&client, cursor).await;
+    assert!(messages.len() == 1 && messages[0]["result"] == "open", "{messages:?}");
+}
+
 /// A reader that is connected while the call changes hands keeps it alive, as any reader does.
 #[tokio::test(start_paused = true)]
 async fn who_read_on_meanwhile_counts_as_its_reader() {
