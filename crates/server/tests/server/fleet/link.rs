@@ -34,6 +34,7 @@ pub(crate) struct Link {
     asked: Arc<AtomicUsize>,
     deaf: Arc<AtomicBool>,
     forgetful: Arc<AtomicBool>,
+    slow: Arc<AtomicBool>,
 }
 
 impl Link {
@@ -44,6 +45,7 @@ impl Link {
             asked: Arc::default(),
             deaf: Arc::default(),
             forgetful: Arc::default(),
+            slow: Arc::default(),
         }
     }
 
@@ -54,6 +56,11 @@ impl Link {
     /// From now on every wake-up is lost.
     pub(crate) fn lose_wakeups(&self) {
         self.deaf.store(true, Ordering::SeqCst);
+    }
+
+    /// Take-overs are on their way for a while.
+    pub(crate) fn slow_take_overs(&self) {
+        self.slow.store(true, Ordering::SeqCst);
     }
 
     /// The answer to the next take-over is lost; it takes effect all the same.
@@ -108,9 +115,12 @@ impl StreamLog for Link {
 
     fn take_over(&self, by: TakeOver) -> StoreFuture<'_, Result<Option<TakenOver>, WriteError>> {
         let lost = self.forgetful.swap(false, Ordering::SeqCst);
-        self.pass(move |store| {
-            let answer = store.take_over(by);
-            if lost { StoreFuture::ready(Err(Unavailable("no answer".into()).into())) } else { answer }
+        StoreFuture::later(async move {
+            if self.slow.load(Ordering::SeqCst) {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            let answer = self.pass(move |store| store.take_over(by)).await;
+            if lost { Err(Unavailable("no answer".into()).into()) } else { answer }
         })
     }
 

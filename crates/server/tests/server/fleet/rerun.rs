@@ -351,6 +351,7 @@ async fn many_who_notice_at_once_begin_it_once() {
     let mut client = a.server.client("2025-11-25").await;
     let cursor = begin(&mut client, "count", json!({ "then": 30, "repeatable": true })).await;
     a.link.set(Way::Cut);
+    b.link.slow_take_overs();
     let (there, cursor) = (b.serves(&client), cursor.as_deref());
     // The lease is over at some moment of these.
     for _ in 0..120 {
