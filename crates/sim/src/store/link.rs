@@ -10,8 +10,8 @@ use bowline_server::simulation::Admission;
 use bowline_store::{
     Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, KeyStore, Letter,
     Mailbox, MemoryStore, NewStream, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord,
-    SessionStore, StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, UpdateError, Version, WakeBus, Wakeups, WriteAt,
-    WriteError,
+    SessionStore, StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, UpdateError, Version, WakeBus,
+    Wakeups, WriteAt, WriteError,
 };
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
