@@ -12,11 +12,26 @@ pub(crate) const VERSION: i64 = STEPS.len() as i64;
 ///
 /// A release that drains may have the file open while a newer one migrates it. So a step only adds (tables, indexes,
 /// columns with a default), and the statements of the release before go on working.
-const STEPS: &[&str] = &[BASE];
+const STEPS: &[&str] = &[BASE, WATCH];
 
-/// What must be there before anything is written.
-pub(crate) const TABLES: &[&str] =
-    &["events", "keys", "leases", "letters", "mailboxes", "news", "sessions", "state", "streams"];
+/// What must be there before anything is written, with the version that brought it.
+const TABLES: &[(i64, &str)] = &[
+    (1, "events"),
+    (1, "keys"),
+    (1, "leases"),
+    (1, "letters"),
+    (1, "mailboxes"),
+    (1, "news"),
+    (1, "sessions"),
+    (1, "state"),
+    (1, "streams"),
+    (2, "watch"),
+];
+
+/// What must be there in a file of that version.
+pub(crate) fn tables(version: i64) -> impl Iterator<Item = &'static str> {
+    TABLES.iter().filter(move |(since, _)| *since <= version).map(|(_, name)| *name)
+}
 
 /// - 64-bit numbers without sign are kept in the bits of signed ones; offsets, counts and times never get that large.
 /// - `deadline` is in the store's time (see `Clock`), in milliseconds; what is past it is not there.
@@ -106,6 +121,14 @@ CREATE TABLE news (
 INSERT INTO state VALUES (1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 ";
 
+/// Since when leases are renewed without a break, and when the last one was: one row, or none.
+const WATCH: &str = "
+CREATE TABLE watch (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  since INTEGER NOT NULL, last INTEGER NOT NULL
+) STRICT;
+";
+
 pub(crate) fn version(conn: &Connection) -> Result<i64> {
     conn.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
@@ -148,7 +171,7 @@ mod tests {
             .unwrap()
             .collect::<Result<_>>()
             .unwrap();
-        assert_eq!(names, TABLES);
+        assert_eq!(names, tables(VERSION).collect::<Vec<_>>());
         assert_eq!(version(&conn).unwrap(), VERSION);
         assert_eq!(application(&conn).unwrap(), APPLICATION);
         migrate(&conn).unwrap();

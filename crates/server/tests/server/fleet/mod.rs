@@ -9,6 +9,7 @@ mod losses;
 mod routes;
 mod standalone;
 mod tasks;
+mod vigil;
 
 use crate::client::{Client, Server};
 use bowline_server::{EndpointBuilder, Options};
