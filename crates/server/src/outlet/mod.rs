@@ -131,8 +131,7 @@ impl Outlet {
         (session, ended): (Option<Box<str>>, Arc<AtomicBool>),
         request_id: Option<&RequestId>,
     ) -> Arc<Self> {
-        let config =
-            WriterConfig { max_event_bytes: core.options.max_event_bytes, ..WriterConfig::default() };
+        let config = writer_config(core);
         Arc::new(Self {
             stream,
             kind,
@@ -164,6 +163,21 @@ impl Outlet {
     pub(crate) fn open(self: &Arc<Self>) {
         self.state.lock().writer.open();
         self.pump();
+    }
+
+    /// Makes a session's own stream anew, which the store has lost: what is said from now on is in it.
+    pub(crate) fn begin_again(self: &Arc<Self>) {
+        {
+            let mut state = self.state.lock();
+            // Who is at work on it finds out, and has something to say.
+            if state.pumping || self.kind != StreamKind::Standalone || self.is_unstored() {
+                return;
+            }
+            state.replace(Writer::new(writer_config(&self.core), FIRST_EPOCH));
+            (state.stopped, state.foreign) = (None, false);
+            self.note_opened(Opened::NotYet);
+        }
+        self.open();
     }
 
     /// Says something. Returns whether it will be in the stream.
@@ -283,6 +297,10 @@ impl Outlet {
     fn is_unstored(&self) -> bool {
         self.facts.get().opened == Opened::Unstored
     }
+}
+
+fn writer_config(core: &Core) -> WriterConfig {
+    WriterConfig { max_event_bytes: core.options.max_event_bytes, ..WriterConfig::default() }
 }
 
 impl Drop for Outlet {

@@ -286,7 +286,7 @@ impl Outlet {
         }
     }
 
-    fn note_opened(&self, opened: Opened) {
+    pub(super) fn note_opened(&self, opened: Opened) {
         self.facts.modify(|facts| {
             facts.opened = opened;
             true
