@@ -127,7 +127,7 @@ async fn lists_that_another_backend_announced_are_told_when_events_are_gone() {
     let mut told = Vec::new();
     while told.len() < 2 {
         let event = reader.event().await.unwrap();
-        if let Some(data) = event.data.filter(|data| data["params"]["progressToken"].is_string()) {
+        if let Some(data) = event.data.filter(|data| data.is_object()) {
             told.push(data["method"].as_str().unwrap().to_owned());
         }
     }
@@ -144,9 +144,12 @@ async fn a_get_that_meets_the_end_of_its_session_is_told_so() {
         reader.event().await;
         let cursor = reader.last_id.clone().filter(|_| with_cursor);
         drop(reader);
+        // It has just looked, and does not for 0.4 s.
+        pause(0.1).await;
         assert_eq!(client.delete().await.status, 204);
         pause(0.05).await;
-        assert_eq!(b.serves(&client).get(cursor.as_deref()).await.status, 404, "{with_cursor}");
+        let answer = b.serves(&client).get(cursor.as_deref()).await;
+        assert_eq!(answer.status, 404, "{with_cursor}");
     }
 }
 
