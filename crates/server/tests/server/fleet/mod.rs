@@ -1,6 +1,7 @@
 //! SEMANTICS 6 over a shared store: two or three endpoints, and any of them serves any request of any session.
 
 mod away;
+mod elsewhere;
 mod found;
 mod keys;
 mod leaving;
