@@ -168,7 +168,7 @@ metrics! {
     streams_reaped: counter,
     /// Calls of this backend that another one ended, because this one seemed dead.
     streams_lost: counter,
-    /// Answers and cancels that were passed on to another backend.
+    /// Answers, cancels and progress of clients that were passed on to another backend.
     letters_sent: counter,
     /// Requests of ours to clients.
     asks: counter,
