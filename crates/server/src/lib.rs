@@ -37,6 +37,7 @@ mod outlet;
 mod peer;
 mod post;
 mod probes;
+mod progress;
 mod random;
 mod remote;
 mod results;

@@ -170,7 +170,7 @@ metrics! {
     calls_rerun: counter,
     /// Calls of this backend that another one ended, because this one seemed dead.
     streams_lost: counter,
-    /// Answers and cancels that were passed on to another backend.
+    /// Answers, cancels and progress of clients that were passed on to another backend.
     letters_sent: counter,
     /// Requests of ours to clients.
     asks: counter,

@@ -114,6 +114,11 @@ impl Names {
         format!("{}{backend}", self.leases())
     }
 
+    /// Since when leases are renewed without a break.
+    pub(crate) fn watch(&self) -> String {
+        self.registered("watch")
+    }
+
     /// The layout that is in use.
     pub(crate) fn layout(&self) -> String {
         self.registered("layout")

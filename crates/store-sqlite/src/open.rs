@@ -195,6 +195,8 @@ fn header(path: &Path) -> Result<(i64, i64), Refused> {
 
 /// Asks SQLite what the file is, with what is in its log.
 fn examine(conn: &Connection) -> rusqlite::Result<Result<Found, Refused>> {
+    // One look: somebody else may be making the file right now.
+    let conn = &conn.unchecked_transaction()?;
     let (application, version) = (schema::application(conn)?, schema::version(conn)?);
     let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
     Ok(match (application, version, tables) {

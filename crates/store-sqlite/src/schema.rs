@@ -12,7 +12,7 @@ pub(crate) const VERSION: i64 = STEPS.len() as i64;
 ///
 /// A release that drains may have the file open while a newer one migrates it. So a step only adds (tables, indexes,
 /// columns with a default), and the statements of the release before go on working.
-const STEPS: &[&str] = &[BASE, RERUNS];
+const STEPS: &[&str] = &[BASE, RERUNS, WATCH];
 
 /// What must be there before anything is written, with the version that brought it.
 const TABLES: &[(i64, &str)] = &[
@@ -26,6 +26,7 @@ const TABLES: &[(i64, &str)] = &[
     (1, "sessions"),
     (1, "state"),
     (1, "streams"),
+    (3, "watch"),
 ];
 
 /// What must be there in a file of that version.
@@ -132,6 +133,14 @@ CREATE TRIGGER reruns_sealed AFTER UPDATE OF sealed ON streams WHEN NEW.sealed <
 BEGIN DELETE FROM reruns WHERE stream = NEW.n; END;
 CREATE TRIGGER reruns_dropped AFTER DELETE ON streams
 BEGIN DELETE FROM reruns WHERE stream = OLD.n; END;
+";
+
+/// Since when leases are renewed without a break, and when the last one was: one row, or none.
+const WATCH: &str = "
+CREATE TABLE watch (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  since INTEGER NOT NULL, last INTEGER NOT NULL
+) STRICT;
 ";
 
 pub(crate) fn version(conn: &Connection) -> Result<i64> {

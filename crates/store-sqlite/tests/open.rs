@@ -104,8 +104,7 @@ async fn a_file_of_the_first_version_goes_on_with_what_it_has() {
     let path = dir.join("store");
     store_with_events(&path).await;
     let older = Connection::open(&path).unwrap();
-    let first =
-        "DROP TRIGGER reruns_sealed; DROP TRIGGER reruns_dropped; DROP TABLE reruns; PRAGMA user_version = 1";
+    let first = "DROP TRIGGER reruns_sealed; DROP TRIGGER reruns_dropped; DROP TABLE reruns; DROP TABLE watch; PRAGMA user_version = 1";
     older.execute_batch(first).unwrap();
     drop(older);
     let store = SqliteStore::open(&path, Options::default()).unwrap();

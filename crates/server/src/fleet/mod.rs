@@ -99,7 +99,7 @@ pub(crate) fn start(core: &Arc<Core>) {
     let Some(fleet) = &core.fleet else { return };
     // At once where the store answers at once, so that nothing that comes now has to wait.
     if let Some(renewed) = core.store.renew(core.backend, false, core.options.lease_ttl).now() {
-        fleet.lease.note(core, core.now(), renewed.is_ok());
+        fleet.lease.note(core, core.now(), renewed.ok());
     }
     crate::task::spawn(lease::keep(Arc::downgrade(core)));
     crate::task::spawn(reaper::sweep(Arc::downgrade(core)));

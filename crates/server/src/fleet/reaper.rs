@@ -20,6 +20,9 @@ use std::{
 /// How often a backend looks for others that died, more or less: together with a lease well below the 20 s that a caller may wait.
 const SWEEP: Duration = Duration::from_secs(5);
 
+/// The first time: where no backend lives for long, somebody has to look all the same.
+const FIRST: Duration = Duration::from_secs(1);
+
 /// How many streams are sealed in one go, and the pause between two: a backend that had very many must not keep the store from everybody
 /// else.
 const AT_ONCE: usize = 64;
@@ -102,8 +105,10 @@ pub(super) async fn seal(
 
 /// Looks for backends that died, now and then, until the endpoint is gone or has left.
 pub(super) async fn sweep(core: Weak<Core>) {
+    let mut pause = FIRST;
     loop {
-        tokio::time::sleep(jittered(SWEEP)).await;
+        tokio::time::sleep(jittered(pause)).await;
+        pause = SWEEP;
         let Some(core) = alive(&core) else { return };
         if !core.fleet.as_ref().is_some_and(|fleet| fleet.lease.may_judge(&core)) {
             continue;

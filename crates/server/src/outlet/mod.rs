@@ -201,6 +201,21 @@ impl Outlet {
         self.pump();
     }
 
+    /// Makes a session's own stream anew, which the store has lost: what is said from now on is in it.
+    pub(crate) fn begin_again(self: &Arc<Self>) {
+        {
+            let mut state = self.state.lock();
+            // Who is at work on it finds out, and has something to say.
+            if state.pumping || self.kind != StreamKind::Standalone || self.is_unstored() {
+                return;
+            }
+            state.replace(Writer::new(writer_config(&self.core), FIRST_EPOCH));
+            (state.stopped, state.foreign) = (None, false);
+            self.note_opened(Opened::NotYet);
+        }
+        self.open();
+    }
+
     /// Says something. Returns whether it will be in the stream.
     pub(crate) fn push(self: &Arc<Self>, payload: Bytes, class: EventClass, coalesce: Option<Bytes>) -> bool {
         self.note_size(payload.len());

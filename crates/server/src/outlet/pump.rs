@@ -222,9 +222,9 @@ impl Outlet {
         StoreFuture::later(async move {
             let asked = core.now();
             let leased = patiently(log.renew(core.backend, core.is_draining(), core.options.lease_ttl)).await;
-            fleet.lease.note(core, asked, leased.is_ok());
+            fleet.lease.note(core, asked, leased.as_ref().ok().copied());
             match leased {
-                Ok(()) => outcome(patiently(log.create(stream)).await),
+                Ok(_) => outcome(patiently(log.create(stream)).await),
                 Err(_) => Outcome::Unavailable,
             }
         })
@@ -316,7 +316,7 @@ impl Outlet {
         }
     }
 
-    fn note_opened(&self, opened: Opened) {
+    pub(super) fn note_opened(&self, opened: Opened) {
         self.facts.modify(|facts| {
             facts.opened = opened;
             true

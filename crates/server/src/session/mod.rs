@@ -13,7 +13,7 @@ use crate::{
 use bowline_proto::time::millis;
 use bowline_proto::{
     cursor::{CursorCodec, Scope, StreamId},
-    jsonrpc::{Raw, Reply},
+    jsonrpc::Raw,
     legacy::Millis,
     modern::RequestMeta,
     revision::Revision,
@@ -30,7 +30,6 @@ use std::{
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
-use tokio::sync::oneshot;
 
 /// A session as this backend serves it. The record in the store is the truth; this is what is running here.
 pub(crate) struct Session {
@@ -49,7 +48,7 @@ pub(crate) struct Session {
     /// Locked after the record or alone.
     unstored: Mutex<Unstored>,
     calls: Mutex<Calls>,
-    asks: Mutex<HashMap<Box<str>, oneshot::Sender<Reply>>>,
+    asks: Mutex<HashMap<Box<str>, asks::Open>>,
     results: Mutex<Results>,
     next_ask: AtomicU64,
     standalone: OnceLock<Arc<Outlet>>,

@@ -280,7 +280,7 @@ impl BackendRegistry for Link {
         backend: BackendId,
         draining: bool,
         ttl: Duration,
-    ) -> StoreFuture<'_, Result<(), Unavailable>> {
+    ) -> StoreFuture<'_, Result<Duration, Unavailable>> {
         self.pass(move |link| link.cluster.write(move |store| now(store.renew(backend, draining, ttl))))
     }
 

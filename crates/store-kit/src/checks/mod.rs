@@ -157,6 +157,7 @@ list! {
     backends {
         a_lease_is_in_force_for_its_time,
         a_lease_is_prolonged,
+        a_break_between_renewals_is_told,
         a_draining_backend_says_so,
         a_released_lease_is_gone,
         backends_are_listed,

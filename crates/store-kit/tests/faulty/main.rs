@@ -41,6 +41,7 @@ const CAUGHT_BY: &[(Fault, &str)] = &[
     (Fault::LettersBackwards, "letters_come_in_order"),
     (Fault::LettersOnce, "a_letter_is_there_once"),
     (Fault::LeaseForEver, "a_lease_is_in_force_for_its_time"),
+    (Fault::BreaksAreForgotten, "a_break_between_renewals_is_told"),
     (Fault::DrainingIsAlive, "a_draining_backend_says_so"),
     (Fault::AnyGeneration, "an_older_reader_delivers_nothing"),
     (Fault::NoWakes, "changes_wake"),
@@ -60,6 +61,7 @@ const CAUGHT_BY: &[(Fault, &str)] = &[
 const BEYOND_THE_MODEL: &[Fault] = &[
     Fault::NoWakes,
     Fault::LateSubscription,
+    Fault::BreaksAreForgotten,
     Fault::ChangesDoNotWake,
     Fault::SettledBackendsStay,
     Fault::DeadBackendsVanish,

@@ -56,6 +56,8 @@ pub(crate) enum Fault {
     LettersOnce,
     /// A lease never ends.
     LeaseForEver,
+    /// Somebody always seems to have watched.
+    BreaksAreForgotten,
     /// A draining backend seems alive.
     DrainingIsAlive,
     /// An older reader's deliveries count.
@@ -335,9 +337,13 @@ impl BackendRegistry for Faulty {
         backend: BackendId,
         draining: bool,
         ttl: Duration,
-    ) -> StoreFuture<'_, Result<(), Unavailable>> {
+    ) -> StoreFuture<'_, Result<Duration, Unavailable>> {
         let ttl = if self.has(Fault::LeaseForEver) { LONG } else { ttl };
-        self.store.renew(backend, draining && !self.has(Fault::DrainingIsAlive), ttl)
+        let renewed = self.store.renew(backend, draining && !self.has(Fault::DrainingIsAlive), ttl);
+        StoreFuture::later(async move {
+            let watched = renewed.await?;
+            Ok(if self.has(Fault::BreaksAreForgotten) { LONG } else { watched })
+        })
     }
 
     fn backend_state(&self, backend: BackendId) -> StoreFuture<'_, Result<BackendState, Unavailable>> {

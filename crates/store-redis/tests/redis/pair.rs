@@ -71,7 +71,7 @@ delegate! {
         fn drop_mailbox(&self, stream: StreamId) -> Answer<'_, (), Unavailable>;
     }
     BackendRegistry {
-        fn renew(&self, backend: BackendId, draining: bool, ttl: Duration) -> Answer<'_, (), Unavailable>;
+        fn renew(&self, backend: BackendId, draining: bool, ttl: Duration) -> Answer<'_, Duration, Unavailable>;
         fn backend_state(&self, backend: BackendId) -> Answer<'_, BackendState, Unavailable>;
         fn backends(&self) -> Answer<'_, Vec<(BackendId, BackendState)>, Unavailable>;
         fn open_streams(&self, backend: BackendId, limit: usize) -> Answer<'_, Vec<OpenStream>, Unavailable>;

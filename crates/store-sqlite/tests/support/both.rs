@@ -55,7 +55,7 @@ in_turn! {
         fn drop_mailbox(stream: StreamId) -> Result<(), Unavailable>;
     }
     BackendRegistry {
-        fn renew(backend: BackendId, draining: bool, ttl: Duration) -> Result<(), Unavailable>;
+        fn renew(backend: BackendId, draining: bool, ttl: Duration) -> Result<Duration, Unavailable>;
         fn backend_state(backend: BackendId) -> Result<BackendState, Unavailable>;
         fn backends() -> Result<Vec<(BackendId, BackendState)>, Unavailable>;
         fn open_streams(backend: BackendId, limit: usize) -> Result<Vec<OpenStream>, Unavailable>;

@@ -255,7 +255,7 @@ impl BackendRegistry for Link {
         backend: BackendId,
         draining: bool,
         ttl: Duration,
-    ) -> StoreFuture<'_, Result<(), Unavailable>> {
+    ) -> StoreFuture<'_, Result<Duration, Unavailable>> {
         self.pass(move |store| store.renew(backend, draining, ttl))
     }
 

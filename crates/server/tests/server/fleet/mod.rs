@@ -1,6 +1,7 @@
 //! SEMANTICS 6 over a shared store: two or three endpoints, and any of them serves any request of any session.
 
 mod away;
+mod elsewhere;
 mod found;
 mod keys;
 mod leaving;
@@ -10,6 +11,7 @@ mod rerun;
 mod routes;
 mod standalone;
 mod tasks;
+mod vigil;
 
 use crate::client::{Client, Server};
 use bowline_server::{EndpointBuilder, Options};
