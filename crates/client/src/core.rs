@@ -349,6 +349,8 @@ impl Core {
                     task.abort();
                 }
             }
+            // The beginning of what this client itself asked for. A handler never did, and a host of another era would not know it.
+            "notifications/subscriptions/acknowledged" => return,
             method => self.cache.lock().on_notification(method, params),
         }
         self.options.handler.ready().await;

@@ -45,7 +45,8 @@ pub struct ClientOptions {
     pub handler: Arc<dyn Handler>,
     /// What puts credentials on requests. Default: nothing.
     pub authorizer: Option<Arc<dyn Authorizer>>,
-    /// Headers for every request. Those that the protocol owns (`Accept`, `Content-Type`, `Mcp-*`, ...) are not replaced.
+    /// Headers for every request. Those that the client writes itself (`Host`, `Accept`, `Content-Type`, `Mcp-*`, ...) are not
+    /// replaced: one that is given here is left out, with a warning in the log.
     pub headers: HeaderMap,
     /// TLS, where it is not the process's default provider with the system's roots.
     pub tls: Option<Arc<rustls::ClientConfig>>,

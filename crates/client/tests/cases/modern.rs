@@ -248,7 +248,10 @@ async fn listening_goes_on_after_the_stream_ended() {
     let server = Scripted::start(steps).await;
     let heard = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let (lists, resources) = (Arc::clone(&heard), Arc::clone(&heard));
+    let methods = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let all = Arc::clone(&methods);
     let handlers = Handlers::new()
+        .on_notification(move |note| all.lock().push(note.method.to_string()))
         .on_list_changed(move |list| lists.lock().push(format!("{list:?}")))
         .on_resource_updated(move |uri| resources.lock().push(uri));
     let mut options = modern().handler(handlers);
@@ -268,6 +271,8 @@ async fn listening_goes_on_after_the_stream_ended() {
         |n: usize| server.of("POST", "subscriptions/listen")[n].json()["params"]["notifications"].clone();
     assert_eq!(filter(0), json!({ "toolsListChanged": true }));
     assert_eq!(filter(2), json!({ "toolsListChanged": true, "resourceSubscriptions": ["file:///a"] }));
+    // The server's word that it began comes first, and is the client's own affair.
+    assert_eq!(methods.lock()[0], "notifications/tools/list_changed");
 }
 
 /// What a legacy server would be asked by its own message goes with every request.
