@@ -59,8 +59,16 @@ impl Connection {
     }
 
     /// Whether another request may be sent: the last answer was read to its end, and the server keeps the connection.
-    pub(crate) fn is_ready(&self) -> bool {
+    fn is_ready(&self) -> bool {
         self.lives && self.at == At::End
+    }
+
+    /// Connects again, where another request may not be sent.
+    pub(crate) async fn make_ready(&mut self, target: &Target) -> Result<(), LoadError> {
+        if !self.is_ready() {
+            *self = Self::open(target).await?;
+        }
+        Ok(())
     }
 
     pub(crate) async fn send(&mut self, request: &[u8]) -> Result<(), LoadError> {

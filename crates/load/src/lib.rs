@@ -21,6 +21,7 @@ mod sessions;
 mod streams;
 mod target;
 mod template;
+mod turns;
 
 pub use calls::calls;
 pub use error::LoadError;
@@ -99,9 +100,6 @@ impl Outcome {
         self.failure.get_or_insert_with(|| error.to_string());
     }
 }
-
-/// Gives up on a worker that fails this often without a success in between: nothing is learned from more of it.
-const MAX_FAILURES_IN_A_ROW: u32 = 20;
 
 /// Runs one worker for each connection and adds up what they did. A worker that ends with an error counts as one failure.
 async fn all<W>(workers: impl IntoIterator<Item = W>) -> Outcome

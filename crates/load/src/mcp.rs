@@ -131,9 +131,7 @@ pub(crate) async fn handshake_on(connection: &mut Connection, target: &Target) -
 pub async fn end_sessions(target: &Target, sessions: &[Session]) -> Result<(), LoadError> {
     let mut connection = Connection::open(target).await?;
     for session in sessions {
-        if !connection.is_ready() {
-            connection = Connection::open(target).await?;
-        }
+        connection.make_ready(target).await?;
         end_session_on(&mut connection, target, session).await?;
     }
     Ok(())

@@ -1,12 +1,12 @@
 //! Calls whose client was sent away, and the client that comes back.
 
 use crate::{
-    LoadError, MAX_FAILURES_IN_A_ROW, Outcome, Plan, Session, Target, Template, all,
+    LoadError, Outcome, Plan, Session, Target, Template, all,
     http::{Connection, Head},
+    turns::{Share, Turns},
 };
 use bowline_proto::sse::{Decoder, Limits};
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// A call that runs while nobody is connected to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,9 +90,7 @@ pub async fn park(
             let mut parked = Vec::new();
             let mut connection = Connection::open(&target).await?;
             for n in (worker..count).step_by(workers) {
-                if !connection.is_ready() {
-                    connection = Connection::open(&target).await?;
-                }
+                connection.make_ready(&target).await?;
                 let session = n % sessions.len().max(1);
                 let client = sessions.get(session).cloned().unwrap_or_else(Session::none);
                 // Ids must differ within a session: the worker's own, counted up.
@@ -128,9 +126,8 @@ pub async fn polls(
     parked: &[Parked],
     hold: Duration,
 ) -> Outcome {
-    let until = Instant::now() + plan.time;
     let workers = plan.connections.clamp(1, parked.len().max(1));
-    let each = plan.most.div_ceil(workers as u64);
+    let share = Share::of(plan, workers);
     all((0..workers).map(|worker| {
         let target = target.clone();
         let mut mine: Vec<(Session, String)> = parked
@@ -143,52 +140,33 @@ pub async fn polls(
             })
             .collect();
         async move {
-            let mut outcome = Outcome::default();
             let mut connection = Connection::open(&target).await?;
-            let (began, mut in_a_row, mut next) = (Instant::now(), 0, 0);
-            let mut now = began;
-            while now < until && outcome.done < each && !mine.is_empty() {
+            let (mut turns, mut next) = (Turns::begin(share), 0);
+            while turns.go_on() && !mine.is_empty() {
                 next %= mine.len();
                 let (session, last_event_id) = &mut mine[next];
                 let polled = async {
-                    if !connection.is_ready() {
-                        connection = Connection::open(&target).await?;
-                    }
+                    connection.make_ready(&target).await?;
                     let lines = format!("{}Last-Event-ID: {last_event_id}\r\n", session.lines());
                     connection.send(&target.request("GET", &lines, "")).await?;
                     expect_stream(&connection.head().await?, "a poll")?;
                     read_stream(&mut connection, hold).await
                 };
-                let polled = polled.await;
-                let after = Instant::now();
-                match polled {
-                    Ok(shown) => {
-                        outcome.done += 1;
-                        outcome.events += shown.events;
-                        outcome.latency.add(after - now);
-                        in_a_row = 0;
-                        if let Some(id) = shown.last_event_id {
-                            *last_event_id = id;
-                        }
-                        if shown.over {
-                            mine.swap_remove(next);
-                        } else {
-                            next += 1;
-                        }
-                    }
-                    Err(error) => {
-                        outcome.fail(&error);
-                        next += 1;
-                        in_a_row += 1;
-                        if in_a_row == MAX_FAILURES_IN_A_ROW {
-                            break;
-                        }
-                    }
+                let Some(shown) = turns.end(polled.await) else {
+                    next += 1;
+                    continue;
+                };
+                turns.add_events(shown.events);
+                if let Some(id) = shown.last_event_id {
+                    *last_event_id = id;
                 }
-                now = after;
+                if shown.over {
+                    mine.swap_remove(next);
+                } else {
+                    next += 1;
+                }
             }
-            outcome.time = now - began;
-            Ok(outcome)
+            Ok(turns.over())
         }
     }))
     .await

@@ -1,51 +1,31 @@
 //! Sessions, opened and ended, or left open.
 
 use crate::{
-    LoadError, MAX_FAILURES_IN_A_ROW, Outcome, Plan, Session, Target, all,
+    LoadError, Outcome, Plan, Session, Target, all,
     http::Connection,
     mcp::{end_session_on, handshake_on},
+    turns::{Share, Turns},
 };
-use tokio::{sync::mpsc, time::Instant};
+use tokio::sync::mpsc;
 
 /// Opens sessions and ends them at once: `initialize`, `notifications/initialized`, DELETE count as one.
 pub async fn sessions(target: &Target, plan: Plan) -> Outcome {
-    let until = Instant::now() + plan.time;
-    let each = plan.most.div_ceil(plan.connections.max(1) as u64);
-    all((0..plan.connections.max(1)).map(|_| {
+    let workers = plan.connections.max(1);
+    let share = Share::of(plan, workers);
+    all((0..workers).map(|_| {
         let target = target.clone();
         async move {
-            let mut outcome = Outcome::default();
             let mut connection = Connection::open(&target).await?;
-            let (began, mut in_a_row) = (Instant::now(), 0);
-            let mut now = began;
-            while now < until && outcome.done < each {
+            let mut turns = Turns::begin(share);
+            while turns.go_on() {
                 let lived = async {
-                    if !connection.is_ready() {
-                        connection = Connection::open(&target).await?;
-                    }
+                    connection.make_ready(&target).await?;
                     let session = handshake_on(&mut connection, &target).await?;
                     end_session_on(&mut connection, &target, &session).await
                 };
-                let lived = lived.await;
-                let after = Instant::now();
-                match lived {
-                    Ok(()) => {
-                        outcome.done += 1;
-                        outcome.latency.add(after - now);
-                        in_a_row = 0;
-                    }
-                    Err(error) => {
-                        outcome.fail(&error);
-                        in_a_row += 1;
-                        if in_a_row == MAX_FAILURES_IN_A_ROW {
-                            break;
-                        }
-                    }
-                }
-                now = after;
+                turns.end(lived.await);
             }
-            outcome.time = now - began;
-            Ok(outcome)
+            Ok(turns.over())
         }
     }))
     .await
@@ -69,9 +49,7 @@ pub async fn open_sessions(
         tasks.spawn(async move {
             let mut connection = Connection::open(&target).await?;
             for _ in 0..share {
-                if !connection.is_ready() {
-                    connection = Connection::open(&target).await?;
-                }
+                connection.make_ready(&target).await?;
                 let session = handshake_on(&mut connection, &target).await?;
                 if sender.send(session).await.is_err() {
                     break;

@@ -1,6 +1,6 @@
 //! The load against servers that are written out here, byte by byte.
 
-use super::*;
+use super::{turns::MAX_FAILURES_IN_A_ROW, *};
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering::Relaxed},

@@ -66,6 +66,14 @@ pub(crate) struct Target {
     pub(crate) comes_back: bool,
 }
 
+/// What a call has done beside what is in its log.
+enum Turn {
+    /// It has wished so often that its connection be closed.
+    Wishes(u32),
+    /// It is over, and the store has not got its end.
+    Over,
+}
+
 pub(crate) struct Connection {
     core: Arc<Core>,
     session: Arc<Session>,
@@ -89,6 +97,8 @@ pub(crate) struct Connection {
     replaying: bool,
     /// Whether the log could not be read the last time.
     away: bool,
+    /// Where the client could not be given the end of the call without the store: what is missing before it has to be read first.
+    unfinished_at: Option<u64>,
     /// When to look whether the backend that writes the stream lives, where that is another one.
     owner_check: Millis,
     /// Whether a question of another backend's went by that may still wait for its answer.
@@ -172,6 +182,7 @@ impl Connection {
             over: false,
             replaying: target.comes_back,
             away: false,
+            unfinished_at: None,
             owner_check: now.after(millis(BACKSTOP)),
             asked: false,
             _leaving: target.leaving,
@@ -356,18 +367,22 @@ impl Connection {
                 None => std::future::pending().await,
             }
         };
-        let wish = async {
-            match &self.outlet {
-                Some(outlet) => outlet.more_close_wishes(self.wishes_seen).await,
-                None => std::future::pending().await,
-            }
-        };
-        // While the store is away, nothing else tells that the call is over.
-        let outlet = self.outlet.clone().filter(|_| self.away);
+        let (away, wishes_seen) = (self.away, self.wishes_seen);
+        let tried = self.unfinished_at == Some(self.reader.position());
         let turned = async {
-            let Some(outlet) = outlet else { return std::future::pending().await };
-            let turned = outlet.turned();
-            if outlet.last_words().is_none() {
+            let Some(outlet) = &self.outlet else { return std::future::pending().await };
+            loop {
+                // Told from here on, polled or not.
+                let turned = outlet.turned();
+                let wishes = outlet.close_wishes();
+                if wishes > wishes_seen {
+                    return Turn::Wishes(wishes);
+                }
+                // While the store is away, or can be read and not written, nothing else tells that the call is over.
+                let stuck = outlet.kind == StreamKind::Call && !tried && outlet.is_stuck();
+                if (away || stuck) && outlet.last_words().is_some() {
+                    return Turn::Over;
+                }
                 turned.await;
             }
         };
@@ -376,20 +391,23 @@ impl Connection {
             // client that only sees that is not told when to come back.
             biased;
             _ = self.drain.changed() => self.reader.on_close_requested(self.core.now(), Close::Drain),
-            () = turned => {
-                if !self.finish_without_store(self.core.now()) {
-                    // The store took more than was read here: it is asked again at once, and if it is away the client comes again.
-                    // Waiting for the same once more would never wait.
-                    self.away = false;
-                    self.reader.on_wake();
+            turn = turned => match turn {
+                Turn::Wishes(wishes) => {
+                    self.wishes_seen = wishes;
+                    self.take_close_wish();
                 }
-            }
+                Turn::Over => {
+                    if !self.finish_without_store(self.core.now()) {
+                        // The store took more than was read here: it is asked again at once, and if it is away the client comes again.
+                        // Waiting for the same once more would never wait.
+                        self.away = false;
+                        self.unfinished_at = Some(self.reader.position());
+                        self.reader.on_wake();
+                    }
+                }
+            },
             () = self.wakeups.changed() => self.reader.on_wake(),
             () = timer => self.reader.on_timeout(self.core.now()),
-            wishes = wish => {
-                self.wishes_seen = wishes;
-                self.take_close_wish();
-            }
         }
     }
 

@@ -211,7 +211,7 @@ const LAST_REQUESTS: Duration = Duration::from_millis(200);
 /// [`crate::serve`] is its own listener.
 #[derive(Clone)]
 pub struct Endpoint {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
 }
 
 impl Endpoint {

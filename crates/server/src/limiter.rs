@@ -174,3 +174,184 @@ fn abandon(core: &Core, call: &CallState) {
     core.metrics.calls_abandoned.up();
     call.cancel(CancelReason::Abandoned);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Endpoint, Hello, NoSession, Options, Peer, RawHandler, exchange::Exchange, session::Session,
+    };
+    use bowline_proto::{
+        jsonrpc::{Notification, Raw, Reply, Request, RequestId},
+        revision::Revision,
+    };
+    use bowline_store::MemoryStore;
+    use futures_util::{FutureExt as _, future::BoxFuture};
+    use std::{pin::pin, time::Duration};
+    use tokio::time::sleep;
+
+    /// Is asked nothing: the calls here are made by the tests.
+    struct Nobody;
+
+    impl RawHandler for Nobody {
+        fn initialize(&self, _: Hello) -> BoxFuture<'static, Result<Raw, NoSession>> {
+            Box::pin(std::future::pending())
+        }
+
+        fn call(&self, _: crate::Call) -> BoxFuture<'static, Reply> {
+            Box::pin(std::future::pending())
+        }
+
+        fn notified(&self, _: &Peer, _: Notification) {}
+
+        fn ended(&self, _: &Peer) {}
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// An endpoint whose limits are looked after: ten seconds without a reader, a minute in all.
+    fn endpoint(change: impl FnOnce(&mut Options)) -> Endpoint {
+        let mut options =
+            Options { abandon_after: SECOND * 10, call_timeout: SECOND * 60, ..Options::default() };
+        change(&mut options);
+        Endpoint::builder(Arc::new(Nobody)).options(options).build()
+    }
+
+    /// A call whose client waits for the answer for as long as the test has it do so.
+    fn call(core: &Arc<Core>) -> Arc<CallState> {
+        let session = Arc::new(Session::binding(core, Revision::NEWEST_LEGACY, None));
+        let id = RequestId::from(1_u64);
+        let exchange = Exchange::new(core, &session, Some(id.clone()), 1);
+        let request = Request { id, method: "tools/call".into(), params: None };
+        let parts = Arc::new(http::Request::new(()).into_parts().0);
+        CallState::new(core, &session, &exchange, &parts, request, None)
+    }
+
+    /// Its client goes away.
+    fn leave(call: &CallState) {
+        assert!(call.exchange.wait().now_or_never().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_whose_client_is_gone_runs_on_for_a_while() {
+        let Endpoint { core } = endpoint(|_| {});
+        let call = call(&core);
+        let _watching = core.limiter.watch(&call);
+        sleep(SECOND * 7).await;
+        leave(&call);
+        // It is looked at after ten seconds; its client has been gone for three of them.
+        sleep(SECOND * 9).await;
+        assert_eq!(call.cancel_reason(), None);
+        sleep(SECOND * 2).await;
+        assert_eq!(call.cancel_reason(), Some(CancelReason::Abandoned));
+        assert_eq!((core.metrics.calls_abandoned.get(), core.metrics.calls_timed_out.get()), (1, 0));
+        assert_eq!(core.limiter.next(), None, "it is not looked at any more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_is_waited_for_is_seldom_looked_at_and_has_a_limit_too() {
+        let Endpoint { core } = endpoint(|_| {});
+        let call = call(&core);
+        let mut client = pin!(call.exchange.wait());
+        assert!(client.as_mut().now_or_never().is_none());
+        let _watching = core.limiter.watch(&call);
+        for passed in 0..6 {
+            let next = call.started.after(10_000 * (passed + 1));
+            assert_eq!(core.limiter.next(), Some(next), "once in `abandon_after`");
+            assert_eq!(call.cancel_reason(), None);
+            sleep(SECOND * 10 + Duration::from_millis(u64::from(passed == 0))).await;
+        }
+        assert_eq!(call.cancel_reason(), Some(CancelReason::TimedOut));
+        assert_eq!((core.metrics.calls_abandoned.get(), core.metrics.calls_timed_out.get()), (0, 1));
+        assert_eq!(core.limiter.next(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_ended_is_forgotten() {
+        let Endpoint { core } = endpoint(|_| {});
+        let (ended, runs) = (call(&core), call(&core));
+        leave(&ended);
+        leave(&runs);
+        let watching = core.limiter.watch(&ended);
+        let _watching = core.limiter.watch(&runs);
+        drop(watching);
+        assert_eq!(core.limiter.all().len(), 1);
+        // Who looked at it just before brings nothing back.
+        core.limiter.look_again(&ended, Millis(0));
+        assert_eq!(core.limiter.all().len(), 1);
+        sleep(SECOND * 61).await;
+        assert_eq!((ended.cancel_reason(), runs.cancel_reason()), (None, Some(CancelReason::Abandoned)));
+        assert_eq!(Arc::strong_count(&ended), 1, "nobody holds it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_of_one_moment_are_told_apart_and_looked_at_in_their_order() {
+        let Endpoint { core } = endpoint(|_| {});
+        let calls = [call(&core), call(&core), call(&core)];
+        let _watching = calls.each_ref().map(|call| core.limiter.watch(call));
+        let due = core.limiter.next().unwrap();
+        assert!(core.limiter.take_due(Millis(due.0 - 1)).is_empty());
+        let taken = core.limiter.take_due(due);
+        assert_eq!(taken.len(), 3);
+        assert!(taken.iter().zip(&calls).all(|(taken, call)| Arc::ptr_eq(taken, call)));
+        core.limiter.look_again(&calls[0], due.after(1));
+        assert_eq!((core.limiter.take_due(due).len(), core.limiter.all().len()), (2, 3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_is_due_sooner_is_not_kept_waiting_by_the_others() {
+        let Endpoint { core } = endpoint(|_| {});
+        let (late, soon) = (call(&core), call(&core));
+        let _late = core.limiter.watch(&late);
+        core.limiter.look_again(&late, late.started.after(50_000));
+        sleep(SECOND).await;
+        leave(&soon);
+        let _soon = core.limiter.watch(&soon);
+        sleep(SECOND * 11).await;
+        assert_eq!((late.cancel_reason(), soon.cancel_reason()), (None, Some(CancelReason::Abandoned)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_the_drain_ends_what_runs_and_what_comes_in_that_moment() {
+        let Endpoint { core } = endpoint(|_| {});
+        let (before, after) = (call(&core), call(&core));
+        let _before = core.limiter.watch(&before);
+        core.drain.send_replace(Drain::Leaving);
+        sleep(SECOND).await;
+        assert_eq!(before.cancel_reason(), None);
+        core.drain.send_replace(Drain::Over);
+        let _after = core.limiter.watch(&after);
+        assert_eq!(after.cancel_reason(), Some(CancelReason::Draining));
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(before.cancel_reason(), Some(CancelReason::Draining));
+        assert_eq!(core.metrics.calls_abandoned.get() + core.metrics.calls_timed_out.get(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn limits_that_are_as_good_as_none_end_nothing() {
+        let Endpoint { core } = endpoint(|options| {
+            (options.abandon_after, options.call_timeout) = (Duration::MAX, Duration::MAX);
+        });
+        let call = call(&core);
+        leave(&call);
+        let _watching = core.limiter.watch(&call);
+        sleep(Duration::from_millis(3 * DAY)).await;
+        assert_eq!((call.cancel_reason(), core.limiter.all().len()), (None, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn with_others_on_the_store_a_call_without_a_stream_is_abandoned_as_well() {
+        let options = Options { abandon_after: SECOND * 10, ..Options::default() };
+        let endpoint = Endpoint::builder(Arc::new(Nobody))
+            .shared_store(Arc::new(MemoryStore::default()))
+            .options(options)
+            .build();
+        let call = call(&endpoint.core);
+        leave(&call);
+        let _watching = endpoint.core.limiter.watch(&call);
+        sleep(SECOND * 9).await;
+        assert_eq!(call.cancel_reason(), None);
+        sleep(SECOND * 2).await;
+        assert_eq!(call.cancel_reason(), Some(CancelReason::Abandoned));
+    }
+}

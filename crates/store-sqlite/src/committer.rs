@@ -6,6 +6,7 @@ use crate::{
     lane::{Queued, Turn},
     news,
     open::{Opened, is_busy, log_of},
+    readers::Readers,
     store::Shared,
     tx::{State, Tx},
 };
@@ -78,8 +79,18 @@ impl Committer {
         Self { conn, writer, shared, path, sweep: 0, polite: 0, failing: false, since_measured: 0 }
     }
 
-    /// Works until the lane is closed and empty.
-    pub(crate) fn run(mut self) {
+    /// Works until the lane is closed and empty; then closes the file, after everybody else.
+    fn run(mut self, readers: &Readers) {
+        self.work_until_closed();
+        // SQLite copies the log into the file and removes it when the last connection is closed. Where two are closed at the same
+        // moment, neither is the last: each finds the other's lock.
+        readers.wait_for_all_to_close();
+        if let Err((_, error)) = self.conn.close() {
+            tracing::warn!(%error, file = %self.path.display(), "the store could not be closed properly");
+        }
+    }
+
+    fn work_until_closed(&mut self) {
         self.measure();
         let mut hinted: Option<Instant> = None;
         loop {
@@ -308,6 +319,7 @@ fn is_full(error: &Error) -> bool {
 pub(crate) fn start(
     opened: Opened,
     path: PathBuf,
+    readers: Readers,
     make: impl FnOnce(crate::clock::StoreTime) -> Arc<Shared>,
 ) -> std::io::Result<(Arc<Shared>, thread::JoinHandle<()>)> {
     let shared = make(opened.time);
@@ -315,7 +327,7 @@ pub(crate) fn start(
     let guard = CloseOnDrop(Arc::clone(&shared));
     let thread = thread::Builder::new().name("bowline-commit".to_owned()).spawn(move || {
         let _guard = guard;
-        committer.run();
+        committer.run(&readers);
     })?;
     Ok((shared, thread))
 }

@@ -88,6 +88,8 @@ pub(crate) fn reader(path: &Path, options: &Options) -> Result<Connection, OpenE
     // Readers too take part in the log's shared memory, so they may write; they are told not to.
     let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, options.patience).map_err(report)?;
     conn.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -4096").map_err(report)?;
+    // Copying the log is left to the connection that knows how durable it has to be.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(report)?;
     Ok(conn)
 }
 

@@ -13,7 +13,11 @@ use bowline_store::{
 };
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension as _, Result};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    sync::{Arc, mpsc},
+};
 
 /// A read, boxed with who waits for it.
 pub(crate) type Read = Box<dyn FnOnce(&View<'_>) + Send>;
@@ -22,6 +26,35 @@ pub(crate) type Read = Box<dyn FnOnce(&View<'_>) + Send>;
 pub(crate) struct View<'a> {
     pub(crate) conn: &'a Connection,
     pub(crate) now: Moment,
+}
+
+/// A connection that reads. As long as it is open, [`Readers`] waits for it.
+pub(crate) struct Reader {
+    // Closed first, and then told: fields are dropped in this order.
+    conn: Connection,
+    _open: mpsc::SyncSender<Infallible>,
+}
+
+impl Reader {
+    pub(crate) const fn conn(&self) -> &Connection {
+        &self.conn
+    }
+}
+
+/// The connections that read, for the one who closes the file after them.
+pub(crate) struct Readers(mpsc::Receiver<Infallible>);
+
+impl Readers {
+    pub(crate) fn of(connections: Vec<Connection>) -> (Vec<Reader>, Self) {
+        let (open, closed) = mpsc::sync_channel(0);
+        let readers = connections.into_iter().map(|conn| Reader { conn, _open: open.clone() }).collect();
+        (readers, Self(closed))
+    }
+
+    /// Returns when each of them was dropped, by whatever way its thread ended.
+    pub(crate) fn wait_for_all_to_close(&self) {
+        let Err(mpsc::RecvError) = self.0.recv();
+    }
 }
 
 /// Reads until the store is closed.

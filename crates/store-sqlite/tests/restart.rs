@@ -16,7 +16,15 @@ use bowline_store_sqlite::{Clock, Options, SqliteStore};
 use bowline_testkit::Dir;
 use bytes::Bytes;
 use hands::Hands;
-use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
+use parking_lot::Mutex;
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Wake, Waker},
+    time::Duration,
+};
 use support::calls::{ALL, MINUTE, append, call, id, seal};
 
 fn open(path: &Path, clock: &Arc<impl Clock>) -> SqliteStore {
@@ -148,4 +156,68 @@ async fn what_is_queued_when_the_last_store_is_dropped_is_written() {
     assert!(!dir.join("store-wal").exists());
     let store = open(&path, &hands);
     assert_eq!(store.read_after(id(1), 0, ALL).await.unwrap().tail, 2);
+}
+
+/// The file is closed by the last of several connections, each in a thread of its own.
+#[tokio::test]
+async fn however_many_threads_end_the_log_is_copied() {
+    let (dir, hands) = (Dir::new(), Arc::new(Hands::default()));
+    let path = dir.join("store");
+    for n in 1..=20 {
+        let mut options = Options::default();
+        options.clock = hands.clone();
+        options.readers = 8;
+        let store = SqliteStore::open(&path, options).unwrap();
+        store.create(call(n)).await.unwrap();
+        drop(store);
+        assert!(!dir.join("store-wal").exists(), "at the end of store {n}");
+    }
+}
+
+/// A task that is given up as soon as somebody wakes it, with all that it holds.
+struct GivenUp(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+
+impl Wake for GivenUp {
+    fn wake(self: Arc<Self>) {
+        drop(self.0.lock().take());
+    }
+}
+
+/// A thread of the store wakes a task, and drops the last store with it: that thread cannot wait for itself.
+#[tokio::test]
+async fn a_thread_of_the_store_may_drop_the_last_one() {
+    let (dir, hands) = (Dir::new(), Arc::new(Hands::default()));
+    let path = dir.join("store");
+    for reads in [true, false] {
+        let store = open(&path, &hands);
+        let given_up = loop {
+            let store_of_task = store.clone();
+            let task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+                if reads {
+                    let _ = store_of_task.read_after(id(1), 0, ALL).await;
+                } else {
+                    let _ = store_of_task.create(call(1)).await;
+                }
+            });
+            let given_up = Arc::new(GivenUp(Mutex::new(Some(task))));
+            let waker = Waker::from(Arc::clone(&given_up));
+            // Who wakes it waits for the lock: until then there is another store.
+            let mut task = given_up.0.lock();
+            let polled = task.as_mut().map(|task| task.as_mut().poll(&mut Context::from_waker(&waker)));
+            if polled.is_some_and(|polled| polled.is_pending()) {
+                drop(store);
+                drop(task);
+                break given_up;
+            }
+            // The thread was quicker than this one.
+        };
+        let closed = async {
+            while dir.join("store-wal").exists() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(MINUTE, closed).await.expect("the file is closed");
+        assert!(given_up.0.lock().is_none(), "reads: {reads}");
+    }
+    assert_eq!(open(&path, &hands).read_after(id(1), 0, ALL).await.unwrap().tail, 0);
 }

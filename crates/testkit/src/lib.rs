@@ -11,6 +11,7 @@ mod daemon;
 mod dir;
 mod fault;
 mod inspector;
+pub mod modern;
 mod nginx;
 pub mod processes;
 mod program;

@@ -31,7 +31,7 @@ use crate::{
 use bowline_gateway::stderr;
 use failure::Failure;
 use session::Session;
-use std::{ffi::OsString, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 use words::{Place, Words};
 
 /// How long the last lines of the log have to reach stderr.
@@ -60,14 +60,14 @@ impl Job {
         }
     }
 
-    fn words(&self) -> (&[String], &[OsString]) {
+    fn words(&self) -> &[String] {
         match self {
-            Self::List(command) => (&command.words, &command.command),
-            Self::Call(command) => (&command.words, &command.command),
-            Self::Read(command) => (&command.words, &command.command),
-            Self::Prompt(command) => (&command.words, &command.command),
-            Self::Complete(command) => (&command.words, &command.command),
-            Self::Watch(command) => (&command.words, &command.command),
+            Self::List(command) => &command.words,
+            Self::Call(command) => &command.words,
+            Self::Read(command) => &command.words,
+            Self::Prompt(command) => &command.words,
+            Self::Complete(command) => &command.words,
+            Self::Watch(command) => &command.words,
         }
     }
 }
@@ -132,8 +132,7 @@ pub(crate) fn main(job: &Job) -> ExitCode {
 }
 
 fn prepare(job: &Job) -> Result<(Task, Place), Failure> {
-    let (words, command) = job.words();
-    let (place, words) = Words::split(words, command)?;
+    let (place, words) = Words::split(job.words(), &job.common().command)?;
     Ok((Task::new(job, words)?, place))
 }
 

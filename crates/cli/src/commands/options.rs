@@ -42,6 +42,10 @@ pub(crate) struct Common {
     /// Say more: -v for debug, -vv for trace.
     #[arg(long, short = 'v', env = "BOWLINE_VERBOSE", action = clap::ArgAction::Count, help_heading = "Log (to stderr)")]
     pub(crate) verbose: u8,
+
+    /// A stdio server and its arguments, in the place of URL.
+    #[arg(value_name = "COMMAND", last = true)]
+    pub(crate) command: Vec<OsString>,
 }
 
 const EXIT_CODES: &str = "\
@@ -73,10 +77,6 @@ pub(crate) struct ListCommand {
 
     #[command(flatten)]
     pub(crate) common: Common,
-
-    /// A stdio server and its arguments, in the place of URL.
-    #[arg(value_name = "COMMAND", last = true)]
-    pub(crate) command: Vec<OsString>,
 }
 
 const AFTER_CALL: &str = "\
@@ -132,10 +132,6 @@ pub(crate) struct CallCommand {
 
     #[command(flatten)]
     pub(crate) common: Common,
-
-    /// A stdio server and its arguments, in the place of URL.
-    #[arg(value_name = "COMMAND", last = true)]
-    pub(crate) command: Vec<OsString>,
 }
 
 /// Read a resource.
@@ -156,10 +152,6 @@ pub(crate) struct ReadCommand {
 
     #[command(flatten)]
     pub(crate) common: Common,
-
-    /// A stdio server and its arguments, in the place of URL.
-    #[arg(value_name = "COMMAND", last = true)]
-    pub(crate) command: Vec<OsString>,
 }
 
 /// Show a prompt, filled in.
@@ -184,10 +176,6 @@ pub(crate) struct PromptCommand {
 
     #[command(flatten)]
     pub(crate) common: Common,
-
-    /// A stdio server and its arguments, in the place of URL.
-    #[arg(value_name = "COMMAND", last = true)]
-    pub(crate) command: Vec<OsString>,
 }
 
 /// Ask for values of an argument.
@@ -205,10 +193,6 @@ pub(crate) struct CompleteCommand {
 
     #[command(flatten)]
     pub(crate) common: Common,
-
-    /// A stdio server and its arguments, in the place of URL.
-    #[arg(value_name = "COMMAND", last = true)]
-    pub(crate) command: Vec<OsString>,
 }
 
 /// Print what a server tells of its own accord: lists and resources that change, its log.
@@ -233,8 +217,4 @@ pub(crate) struct WatchCommand {
 
     #[command(flatten)]
     pub(crate) common: Common,
-
-    /// A stdio server and its arguments, in the place of URL.
-    #[arg(value_name = "COMMAND", last = true)]
-    pub(crate) command: Vec<OsString>,
 }

@@ -2,34 +2,12 @@
 
 use crate::common::{command, fixture, serve};
 use bowline_testkit::{
-    Answer, Program, Raw, RealClient, Session, eventually, everything_server, repository, text_of,
+    Answer, Program, Raw, RealClient, Session, eventually, everything_server, modern, repository, text_of,
 };
 use serde_json::{Value, json};
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(110);
-
-/// A request of a modern client, on a connection of its own.
-async fn modern(address: SocketAddr, id: u64, method: &str, mut params: Value) -> Answer {
-    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
-    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
-        json!({ "elicitation": {}, "sampling": {} });
-    let body = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string();
-    let name = params["name"].as_str().map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
-    let request = format!(
-        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
-         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
-         Mcp-Method: {method}\r\n{name}Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    Answer::to(Raw::connect(address).await, request).await
-}
-
-async fn tool(address: SocketAddr, id: u64, name: &str, mut params: Value) -> Value {
-    params["name"] = json!(name);
-    let mut answer = modern(address, id, "tools/call", params).await;
-    if answer.is_stream() { answer.response().await } else { answer.json().await }
-}
 
 /// Every client with its own mode: tools, elicitation, sampling and roots in rounds, and a listening stream.
 async fn everything(client: RealClient, mode: &str) {
@@ -91,7 +69,7 @@ async fn fifty_of_each_era_get_their_own_answers_from_one_server() {
         });
         all.spawn(async move {
             let arguments = json!({ "message": format!("modern {n}") });
-            let asked = tool(address, n, "ask", json!({ "arguments": arguments })).await;
+            let asked = modern::tool(address, n, "ask", json!({ "arguments": arguments })).await;
             assert_eq!(
                 (&asked["id"], &asked["result"]["resultType"]),
                 (&json!(n), &json!("input_required")),
@@ -106,7 +84,7 @@ async fn fifty_of_each_era_get_their_own_answers_from_one_server() {
                 "requestState": asked["result"]["requestState"],
                 "inputResponses": { key: answer },
             });
-            let done = tool(address, n + 1_000, "ask", next).await;
+            let done = modern::tool(address, n + 1_000, "ask", next).await;
             assert_eq!(done["id"], n + 1_000);
             assert_eq!(serde_json::from_str::<Value>(&text_of(&done)).unwrap(), answer);
         });
@@ -123,7 +101,7 @@ async fn hanging_up_cancels_at_the_server() {
     let params = json!({
         "name": "slow", "arguments": { "ms": 60_000, "progress": 600 }, "_meta": { "progressToken": 1 },
     });
-    let mut answer = modern(program.address(), 1, "tools/call", params).await;
+    let mut answer = modern::request(program.address(), 1, "tools/call", params).await;
     assert!(answer.block().await.is_some());
     answer.abort();
     program.has_received("the cancel", |m| m["method"] == "notifications/cancelled").await;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use bowline_testkit::{Answer, Raw, RealClient, Session, eventually, patiently};
+use bowline_testkit::{Answer, RealClient, Session, eventually, modern, patiently};
 use serde_json::{Value, json};
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
@@ -48,28 +48,6 @@ impl Drop for Fixture {
     }
 }
 
-/// A request of a modern client, each on a connection of its own.
-async fn modern(address: SocketAddr, id: u64, method: &str, mut params: Value) -> Answer {
-    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
-    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
-        json!({ "elicitation": {}, "sampling": {} });
-    let body = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string();
-    let name = params["name"].as_str().map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
-    let request = format!(
-        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
-         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
-         Mcp-Method: {method}\r\n{name}Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    Answer::to(Raw::connect(address).await, request).await
-}
-
-async fn tool(address: SocketAddr, id: u64, name: &str, mut params: Value) -> Value {
-    params["name"] = json!(name);
-    let mut answer = modern(address, id, "tools/call", params).await;
-    if answer.is_stream() { answer.response().await } else { answer.json().await }
-}
-
 #[tokio::test]
 async fn fifty_clients_of_each_era_at_once_get_their_own_answers() {
     let fixture = Fixture::start().await;
@@ -85,14 +63,14 @@ async fn fifty_clients_of_each_era_at_once_get_their_own_answers() {
             assert_eq!(session.delete().await.status(), 204);
         });
         all.spawn(async move {
-            let asked = tool(address, n, "test_input_required_result_elicitation", json!({})).await;
+            let asked = modern::tool(address, n, "test_input_required_result_elicitation", json!({})).await;
             assert_eq!((&asked["id"], &asked["result"]["resultType"]), (&json!(n), &json!("input_required")));
             let name = format!("client {n}");
             let next = json!({
                 "requestState": asked["result"]["requestState"],
                 "inputResponses": { "user_name": { "action": "accept", "content": { "name": name } } },
             });
-            let done = tool(address, n + 1_000, "test_input_required_result_elicitation", next).await;
+            let done = modern::tool(address, n + 1_000, "test_input_required_result_elicitation", next).await;
             assert_eq!(done["id"], n + 1_000);
             assert_eq!(done["result"]["content"][0]["text"], format!("Hello, {name}!"));
         });
@@ -124,7 +102,7 @@ async fn real_clients_are_served_in_their_modern_modes() {
 async fn a_listener_hears_what_a_legacy_client_causes_and_is_told_of_the_end() {
     let mut fixture = Fixture::start().await;
     let listen = json!({ "notifications": { "toolsListChanged": true } });
-    let mut stream = modern(fixture.address, 7, "subscriptions/listen", listen).await;
+    let mut stream = modern::request(fixture.address, 7, "subscriptions/listen", listen).await;
     assert!(stream.is_stream());
     let message = |block: bowline_testkit::Block| block.message();
     let acknowledged = stream.block().await.and_then(message).unwrap();
@@ -161,14 +139,15 @@ async fn a_client_that_hangs_up_frees_its_place() {
         let mut streams = Vec::new();
         for n in 0..6 {
             let wish = json!({ "notifications": { "promptsListChanged": true } });
-            let mut stream = modern(fixture.address, round * 6 + n, "subscriptions/listen", wish).await;
+            let mut stream =
+                modern::request(fixture.address, round * 6 + n, "subscriptions/listen", wish).await;
             assert!(stream.block().await.is_some());
             streams.push(stream);
         }
         streams.into_iter().for_each(Answer::abort);
     }
     // What was left behind holds nothing up.
-    let answer = tool(fixture.address, 1, "test_trigger_prompt_change", json!({})).await;
+    let answer = modern::tool(fixture.address, 1, "test_trigger_prompt_change", json!({})).await;
     assert_eq!(answer["result"]["content"][0]["text"], "Announced");
 }
 
@@ -176,10 +155,10 @@ async fn a_client_that_hangs_up_frees_its_place() {
 async fn a_header_that_a_proxy_changed_is_noticed() {
     let fixture = Fixture::start().await;
     let mut params = json!({ "name": "test_simple_text" });
-    let mut answer = modern(fixture.address, 1, "tools/call", params.clone()).await;
+    let mut answer = modern::request(fixture.address, 1, "tools/call", params.clone()).await;
     assert_eq!((answer.status(), answer.json().await["result"]["isError"].clone()), (200, Value::Null));
     params["name"] = json!("test_custom_header");
     params["arguments"] = json!({ "value": "Hello" });
-    let mut answer = modern(fixture.address, 2, "tools/call", params).await;
+    let mut answer = modern::request(fixture.address, 2, "tools/call", params).await;
     assert_eq!((answer.status(), answer.json().await["error"]["code"].clone()), (400, json!(-32020)));
 }

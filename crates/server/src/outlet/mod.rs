@@ -85,6 +85,8 @@ struct State {
     stopped: Option<StopReason>,
     /// Whether another backend writes the stream now: it is taken over when there is something to say.
     foreign: bool,
+    /// Whether the store does not take in what is to be written, or takes longer than a client may be kept waiting.
+    stuck: bool,
     /// How many messages the writer has dropped that were counted.
     dropped: u64,
 }
@@ -148,6 +150,7 @@ impl Outlet {
                 pumping: false,
                 stopped: None,
                 foreign: false,
+                stuck: false,
                 dropped: 0,
             }),
             facts: Watched::new(Facts { opened, readers: 0, close_wishes: 0 }),
@@ -259,6 +262,11 @@ impl Outlet {
         }
     }
 
+    /// Whether the store takes nothing in now, whether it can be read or not.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.state.lock().stuck
+    }
+
     /// What the store has not got of a stream that is over: a connection can be given it without the store.
     pub(crate) fn last_words(&self) -> Option<(u64, Vec<Bytes>)> {
         self.state.lock().writer.last_words()
@@ -275,7 +283,7 @@ impl Outlet {
         self.state.lock().writer.idle()
     }
 
-    /// Told when [`Outlet::last_words`] may be there, and of other things.
+    /// Told when [`Outlet::last_words`] may be there or the store [takes nothing in](Self::is_stuck), and of other things.
     pub(crate) fn turned(&self) -> Notified<'_> {
         self.facts.changed()
     }

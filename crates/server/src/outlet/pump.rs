@@ -1,7 +1,10 @@
 //! Carries out what a writer wants, and what its answers demand.
 
 use super::{FIRST_EPOCH, Opened, Outlet, State};
-use crate::{fleet::patiently, log::Short};
+use crate::{
+    fleet::{STORE_PATIENCE, patiently},
+    log::Short,
+};
 use bowline_proto::{
     jsonrpc::RequestId,
     legacy::{Directive, Op, Outcome, StopReason, Writer},
@@ -89,7 +92,7 @@ impl Outlet {
                 let state = self.state.lock();
                 (state.log.clone(), state.writer.epoch())
             };
-            let outcome = self.start(&*log, &op, epoch).await;
+            let outcome = self.do_slowly(&*log, &op, epoch).await;
             let settled = self.settle(&mut self.state.lock(), &op, outcome);
             match settled {
                 Next::Go => pause = Duration::from_millis(50),
@@ -99,6 +102,24 @@ impl Outlet {
                 }
                 Next::Foreign => refused = Some(op),
             }
+        }
+    }
+
+    /// Has the store do something, however long that takes. Whoever reads the stream hears when it takes too long.
+    async fn do_slowly(&self, log: &dyn Store, op: &Op, epoch: u64) -> Outcome {
+        let mut done = self.start(log, op, epoch);
+        match tokio::time::timeout(STORE_PATIENCE, &mut done).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                self.note_stuck(&mut self.state.lock(), true);
+                done.await
+            }
+        }
+    }
+
+    fn note_stuck(&self, state: &mut State, stuck: bool) {
+        if std::mem::replace(&mut state.stuck, stuck) != stuck {
+            self.facts.touch();
         }
     }
 
@@ -269,8 +290,14 @@ impl Outlet {
         let directive = state.writer.on_outcome(outcome);
         self.count_dropped(state);
         match directive {
-            Directive::Continue => Next::Go,
-            Directive::Retry => Next::Pause,
+            Directive::Continue => {
+                self.note_stuck(state, false);
+                Next::Go
+            }
+            Directive::Retry => {
+                self.note_stuck(state, true);
+                Next::Pause
+            }
             Directive::Stop(reason) => {
                 tracing::warn!(stream = %Short::stream(self.stream), %reason, "a stream cannot be written any more");
                 state.stopped = Some(reason);

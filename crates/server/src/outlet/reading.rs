@@ -110,11 +110,6 @@ impl Outlet {
         self.facts.get().close_wishes
     }
 
-    /// Waits until there were more than `seen`, and returns how many.
-    pub(crate) async fn more_close_wishes(&self, seen: u32) -> u32 {
-        self.facts.wait_for(|facts| facts.close_wishes > seen).await.close_wishes
-    }
-
     /// Whether there is a wish that no connection has fulfilled yet; the asking one does so now.
     pub(crate) fn take_close_wish(&self) -> bool {
         let wishes = self.close_wishes();

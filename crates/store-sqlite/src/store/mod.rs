@@ -15,7 +15,7 @@ use crate::{
     job::{Change, Work},
     lane::Lane,
     news, open,
-    readers::{self, Checked, Read, View},
+    readers::{self, Checked, Read, Readers, View},
     tx::{State, Tx},
     waiters::Waiters,
 };
@@ -96,11 +96,15 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.shared.close();
         let this = thread::current().id();
-        for thread in self.threads.get_mut().drain(..) {
-            // A panic was reported by the thread itself. A thread that drops the last store cannot wait for its own end.
-            if thread.thread().id() != this {
-                let _ = thread.join();
-            }
+        let threads = self.threads.get_mut();
+        // A thread of the store that drops the last one (where a task ends as it is woken) cannot wait for its own end, nor for the
+        // committer's, which comes after it. They end all the same.
+        if threads.iter().any(|thread| thread.thread().id() == this) {
+            return;
+        }
+        for thread in threads.drain(..) {
+            // A panic was reported by the thread itself.
+            let _ = thread.join();
         }
     }
 }
@@ -124,7 +128,8 @@ impl SqliteStore {
         let connections = (0..=options.readers.max(1))
             .map(|_| open::reader(path, &options))
             .collect::<Result<Vec<_>, _>>()?;
-        let (shared, thread) = committer::start(opened, path.to_owned(), |time| {
+        let (connections, readers) = Readers::of(connections);
+        let (shared, thread) = committer::start(opened, path.to_owned(), readers, |time| {
             let counts = Counts::default();
             counts.note(state.totals, crate::counts::Happened::default());
             Arc::new(Shared {
@@ -145,16 +150,16 @@ impl SqliteStore {
         // From here on dropping the store ends its threads.
         let threads = Mutex::new(vec![thread]);
         let store = Self { inner: Arc::new(Inner { shared, path: path.to_owned(), threads }) };
-        for (index, conn) in connections.into_iter().enumerate() {
+        for (index, reader) in connections.into_iter().enumerate() {
             let shared = Arc::clone(&store.inner.shared);
             let name = if index == 0 { "bowline-watch" } else { "bowline-read" };
             let thread = thread::Builder::new()
                 .name(name.to_owned())
                 .spawn(move || {
                     if index == 0 {
-                        news::watch(&conn, writer, &shared);
+                        news::watch(reader.conn(), writer, &shared);
                     } else {
-                        readers::run(&conn, &shared);
+                        readers::run(reader.conn(), &shared);
                     }
                 })
                 .map_err(io)?;

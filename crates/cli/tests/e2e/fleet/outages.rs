@@ -1,12 +1,12 @@
-//! SEMANTICS 6, "A store that does not answer", and the rows of 5.6 that are about it, over real sockets and with a real Redis that sleeps, starts
-//! again, and forgets.
+//! SEMANTICS 6, "A store that does not answer", and the rows of 5.6 that are about it, over real sockets: with a real Redis that sleeps, starts
+//! again, and forgets, and with a file that somebody else has locked.
 
 use super::{Fleet, calls::arguments, ledger, long, new_ledger};
 use crate::{
     common::{PRIMED, assert_serves},
     production::metrics,
 };
-use bowline_testkit::{Answer, Block, Redis, Session, initialize, patiently, text_of};
+use bowline_testkit::{Answer, Block, Dir, Redis, Session, initialize, patiently, text_of};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -143,6 +143,79 @@ async fn a_store_that_sleeps() {
         let seen = metrics(backend).await;
         assert_eq!((seen["bowline_streams_reaped_total"], seen["bowline_panics_total"]), (0, 0), "all lived");
     }
+}
+
+/// Another process holds the write lock of the file for longer than the store itself would wait. What is there can be read; nothing can be
+/// written, and nobody is told that it was.
+#[tokio::test]
+async fn a_store_file_that_is_locked() {
+    let locked = Duration::from_secs(if long() { 30 } else { 10 });
+    let dir = Dir::new();
+    let path = dir.join("store.db");
+    let fleet = Fleet::start(1, &format!("--store sqlite:{} {OPTIONS}", path.display())).await;
+    let address = fleet.addresses()[0];
+    let (_dir, file) = new_ledger();
+    let ms = u64::try_from(locked.as_millis()).unwrap();
+    let session = Session::start(address, PRIMED).await;
+    let kept = lost(&session, &file, "kept", 300).await;
+    bowline_testkit::eventually("it has ended", Duration::from_secs(10), || {
+        ledger(&file).get("kept").is_some_and(|job| job.1 == 1)
+    })
+    .await;
+    let over = lost(&session, &file, "ends-meanwhile", ms / 2).await;
+    let parked = lost(&session, &file, "ends-afterwards", ms + 1_000).await;
+    let mut connected =
+        session.post(&session.tool_with_progress("job", &arguments(&file, "connected", ms / 2))).await;
+    connected.block().await.expect("a priming event");
+
+    let began = Instant::now();
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.busy_timeout(Duration::from_secs(5)).unwrap();
+    conn.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let count = |table: &str| -> i64 {
+        conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+    };
+    let before = (count("sessions"), count("streams"));
+    let polls = async {
+        for cursor in [&kept, &parked] {
+            let began = Instant::now();
+            let answer = session.get(Some(cursor)).await;
+            assert_eq!(answer.status(), 200, "{}", answer.head.text);
+            let took = Instant::now() - began;
+            assert!(took < SOON, "a poll took {took:?}");
+        }
+    };
+    let refusals = async {
+        // Again and again: what waits for the lock must not make those wait who come later.
+        while Instant::now() - began < locked - SOON * 2 {
+            assert_come_again("initialize", Session::none(address).post(&initialize(PRIMED)), SOON).await;
+            let slow = session.call("slow", json!({ "ms": 60_000 }));
+            assert_come_again("a slow call", slow, SOON + HOLD).await;
+            assert_come_again("DELETE", session.delete(), SOON).await;
+            assert_serves(&session).await;
+        }
+    };
+    let connected = async {
+        let rest = connected.blocks().await;
+        let last = rest.last().expect("its result").message().expect("its result");
+        assert_eq!(text_of(&last), "job connected: -", "{rest:?}");
+        assert!(rest.last().unwrap().id.is_none(), "what is not kept has no id: {rest:?}");
+    };
+    tokio::join!(polls, refusals, connected);
+    tokio::time::sleep_until(began + locked).await;
+    conn.execute_batch("COMMIT").unwrap();
+
+    for (key, cursor) in [("kept", &kept), ("ends-meanwhile", &over), ("ends-afterwards", &parked)] {
+        let result = session.finish(session.get(Some(cursor)).await).await;
+        assert_eq!(text_of(&result), format!("job {key}: -"));
+    }
+    // What was refused was not done when the lock was free.
+    assert_eq!((count("sessions"), count("streams")), before);
+    assert_eq!(Session::none(address).post(&initialize(PRIMED)).await.status(), 200);
+    assert_serves(&session).await;
+    assert!(ledger(&file).values().all(|job| *job == (1, 1)), "{:?}", ledger(&file));
+    let seen = metrics(&fleet.backends[0]).await;
+    assert_eq!((seen["bowline_streams_reaped_total"], seen["bowline_panics_total"]), (0, 0), "it lived");
 }
 
 /// Redis is killed and comes back with what it had kept.

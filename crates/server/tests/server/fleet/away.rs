@@ -10,9 +10,16 @@ use tokio::time::{Instant, timeout};
 /// Both ways in which a store may be away.
 const AWAY: [Way; 2] = [Way::Cut, Way::Silent];
 
+/// And those in which it may take nothing in, although it can be read.
+const UNWRITABLE: [Way; 2] = [Way::ReadOnly, Way::Locked];
+
+fn all() -> impl Iterator<Item = Way> {
+    AWAY.into_iter().chain(UNWRITABLE)
+}
+
 #[tokio::test(start_paused = true)]
 async fn new_sessions_are_told_to_come_again() {
-    for way in AWAY {
+    for way in all() {
         let (_, [a]) = backends();
         let known = a.server.client("2025-11-25").await;
         a.link.set(way);
@@ -63,8 +70,38 @@ async fn quick_calls_go_on_and_slow_ones_are_told_to_come_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_store_that_takes_nothing_in_makes_nobody_wait_for_it() {
+    for way in UNWRITABLE {
+        let (store, [a, b]) = backends();
+        let mut client = a.server.client("2025-11-25").await;
+        let mut there = b.serves(&client);
+        a.link.set(way);
+        b.link.set(way);
+        // A session that can be looked up is served anywhere.
+        for client in [&mut client, &mut there] {
+            assert_eq!(client.call("echo", json!({})).await.status, 200);
+            let began = Instant::now();
+            let answer = client.call("stubborn", json!({})).await;
+            // The hold, and then a second at most.
+            assert!((Instant::now() - began).as_millis() <= 2_000, "{:?}", Instant::now() - began);
+            assert_eq!(answer.status, 503);
+            assert!(answer.headers.contains_key("retry-after"));
+            let error = answer.json().await["error"].clone();
+            assert_eq!(error["data"], json!({ "reason": "store_unavailable", "outcome": "unknown" }));
+        }
+        assert_eq!(client.delete().await.status, 503, "nothing is ended that lives on in the store");
+        a.link.set(Way::Open);
+        b.link.set(Way::Open);
+        pause(10.0).await;
+        // What was refused is not done afterwards.
+        assert_eq!(store.stats().streams_open, 0);
+        assert_eq!(client.call("echo", json!({})).await.status, 200);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_with_a_connection_finishes_on_it_without_ids() {
-    for way in AWAY {
+    for way in all() {
         let (store, [a]) = backends();
         let mut client = a.server.client("2025-11-25").await;
         let mut call = client.call("count", json!({ "n": 2, "every": 2, "then": 10 })).await;
@@ -95,7 +132,7 @@ async fn a_call_with_a_connection_finishes_on_it_without_ids() {
 
 #[tokio::test(start_paused = true)]
 async fn a_poll_gets_its_position_back_and_a_longer_wait() {
-    for way in AWAY {
+    for way in all() {
         let (_, [a, b]) = backends();
         let mut client = a.server.client("2025-11-25").await;
         let mut call = client.call("count", json!({ "n": 1, "every": 3, "then": 60 })).await;

@@ -25,6 +25,11 @@ pub(crate) enum Way {
     Cut,
     /// Nothing is answered, and nothing arrives, until the way is another one.
     Silent,
+    /// What is there can be read; every change is refused at once, as where the disk is full.
+    ReadOnly,
+    /// What is there can be read; no change is answered, and none arrives, until the way is another one, as where somebody has
+    /// locked a file.
+    Locked,
 }
 
 #[derive(Clone)]
@@ -63,8 +68,25 @@ impl Link {
         *self.way.borrow() == Way::Open
     }
 
+    /// Asks for a change.
     fn pass<'a, T: Send + 'a, E: From<Unavailable> + Send + 'a>(
         &'a self,
+        ask: impl FnOnce(&'a MemoryStore) -> StoreFuture<'a, Result<T, E>> + Send + 'a,
+    ) -> StoreFuture<'a, Result<T, E>> {
+        self.ask(true, ask)
+    }
+
+    /// Asks for what is there.
+    fn look<'a, T: Send + 'a, E: From<Unavailable> + Send + 'a>(
+        &'a self,
+        ask: impl FnOnce(&'a MemoryStore) -> StoreFuture<'a, Result<T, E>> + Send + 'a,
+    ) -> StoreFuture<'a, Result<T, E>> {
+        self.ask(false, ask)
+    }
+
+    fn ask<'a, T: Send + 'a, E: From<Unavailable> + Send + 'a>(
+        &'a self,
+        changes: bool,
         ask: impl FnOnce(&'a MemoryStore) -> StoreFuture<'a, Result<T, E>> + Send + 'a,
     ) -> StoreFuture<'a, Result<T, E>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
@@ -72,8 +94,9 @@ impl Link {
             // As over a network: nothing is there in the moment in which it is asked for.
             tokio::task::yield_now().await;
             let mut ways = self.way.subscribe();
-            let way = *ways.wait_for(|way| *way != Way::Silent).await.unwrap();
-            if way == Way::Cut {
+            let silent = |way: &Way| *way == Way::Silent || (changes && *way == Way::Locked);
+            let way = *ways.wait_for(|way| !silent(way)).await.unwrap();
+            if way == Way::Cut || (changes && way == Way::ReadOnly) {
                 return Err(Unavailable("the way is cut".into()).into());
             }
             ask(&self.store).await
@@ -105,7 +128,7 @@ impl StreamLog for Link {
         after: u64,
         limit: ReadLimit,
     ) -> StoreFuture<'_, Result<Page, ReadError>> {
-        self.pass(move |store| store.read_after(stream, after, limit))
+        self.look(move |store| store.read_after(stream, after, limit))
     }
 
     fn attach(&self, stream: StreamId) -> StoreFuture<'_, Result<Attachment, ReadError>> {
@@ -152,7 +175,7 @@ impl SessionStore for Link {
 
     fn load_session(&self, id: &str) -> StoreFuture<'_, Result<SessionLookup, Unavailable>> {
         let id = id.to_owned();
-        self.pass(move |store| store.load_session(&id))
+        self.look(move |store| store.load_session(&id))
     }
 
     fn update_session(
@@ -193,7 +216,7 @@ impl Mailbox for Link {
         stream: StreamId,
         after: u64,
     ) -> StoreFuture<'_, Result<Vec<Letter>, Unavailable>> {
-        self.pass(move |store| store.letters_after(stream, after))
+        self.look(move |store| store.letters_after(stream, after))
     }
 
     fn drop_mailbox(&self, stream: StreamId) -> StoreFuture<'_, Result<(), Unavailable>> {
@@ -212,11 +235,11 @@ impl BackendRegistry for Link {
     }
 
     fn backend_state(&self, backend: BackendId) -> StoreFuture<'_, Result<BackendState, Unavailable>> {
-        self.pass(move |store| store.backend_state(backend))
+        self.look(move |store| store.backend_state(backend))
     }
 
     fn backends(&self) -> StoreFuture<'_, Result<Vec<(BackendId, BackendState)>, Unavailable>> {
-        self.pass(MemoryStore::backends)
+        self.look(MemoryStore::backends)
     }
 
     fn open_streams(
@@ -224,7 +247,7 @@ impl BackendRegistry for Link {
         backend: BackendId,
         limit: usize,
     ) -> StoreFuture<'_, Result<Vec<OpenStream>, Unavailable>> {
-        self.pass(move |store| store.open_streams(backend, limit))
+        self.look(move |store| store.open_streams(backend, limit))
     }
 
     fn release(&self, backend: BackendId) -> StoreFuture<'_, Result<(), Unavailable>> {
@@ -234,7 +257,7 @@ impl BackendRegistry for Link {
 
 impl KeyStore for Link {
     fn shared_keys(&self) -> StoreFuture<'_, Result<Vec<Bytes>, Unavailable>> {
-        self.pass(MemoryStore::shared_keys)
+        self.look(MemoryStore::shared_keys)
     }
 
     fn swap_keys(
