@@ -243,7 +243,8 @@ struct Nothing;
 
 impl Fetch for Nothing {
     fn fetch(&self, _: Request<Bytes>) -> BoxFuture<'_, Result<Response<Bytes>, FetchError>> {
-        let answer = Response::builder().status(StatusCode::NOT_FOUND).body(Bytes::new()).unwrap();
+        let mut answer = Response::new(Bytes::new());
+        *answer.status_mut() = StatusCode::NOT_FOUND;
         Box::pin(async { Ok(answer) })
     }
 }
