@@ -111,8 +111,12 @@ pub(crate) async fn limited(
         }
     };
     // Where the work came to its own end, the server has nothing left to cancel, or cannot be reached.
-    guard.over =
-        !matches!(outcome, Err(CallError::Cancelled | CallError::Timeout { .. } | CallError::Closed));
+    guard.over = match outcome {
+        Err(CallError::Cancelled | CallError::Timeout { .. } | CallError::Closed) => false,
+        // A task that asks what cannot be answered waits for it still.
+        Err(CallError::Invalid { .. }) => ctx.task().is_none(),
+        _ => true,
+    };
     drop(guard);
     outcome
 }
@@ -196,7 +200,7 @@ async fn run(core: &Arc<Core>, ctx: &Arc<Ctx>, params: Option<Raw>) -> Result<Ra
             Outcome::InputRequired { questions, state } => {
                 rounds += 1;
                 if rounds > core.options.max_rounds {
-                    return Err(CallError::invalid(format!("the server still asks after {rounds} rounds")));
+                    return Err(still_asks(rounds));
                 }
                 if questions.is_empty() {
                     tokio::time::sleep(EMPTY_ROUND).await;
@@ -261,6 +265,7 @@ pub(crate) async fn follow_task(
     ctx.set_task(Some(&id));
     let params = Raw::from_members([("taskId", text(&id))]);
     let mut answered = BTreeSet::new();
+    let mut rounds = 0;
     loop {
         ctx.alive();
         match task.status {
@@ -281,6 +286,10 @@ pub(crate) async fn follow_task(
             TaskStatus::InputRequired(questions) => {
                 let new: Vec<_> =
                     questions.into_iter().filter(|question| answered.insert(question.key.clone())).collect();
+                rounds += u32::from(!new.is_empty());
+                if rounds > core.options.max_rounds {
+                    return Err(still_asks(rounds));
+                }
                 if let Some(answers) = answer(core, ctx, new).await? {
                     let update = Raw::from_members([("taskId", text(&id)), ("inputResponses", answers)]);
                     let quiet = core.quiet_ctx("tasks/update");
@@ -296,6 +305,10 @@ pub(crate) async fn follow_task(
         task =
             TaskState::of(&state).ok_or_else(|| CallError::invalid("the answer to tasks/get is no task"))?;
     }
+}
+
+fn still_asks(rounds: u32) -> CallError {
+    CallError::invalid(format!("the server still asks after {rounds} rounds"))
 }
 
 pub(crate) fn text(text: &str) -> Raw {

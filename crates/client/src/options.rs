@@ -87,7 +87,7 @@ pub struct ClientOptions {
     pub max_calls: usize,
     /// Requests of the server that are being answered at the same time; further ones are refused. Default: 64.
     pub max_questions: usize,
-    /// Rounds of questions of one modern call. Default: 16.
+    /// Rounds of questions of one modern call or task. Default: 16.
     pub max_rounds: u32,
     /// Pages of one list. Default: 1,000.
     pub max_pages: usize,

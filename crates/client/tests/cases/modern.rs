@@ -155,6 +155,42 @@ async fn tasks_fail_and_are_cancelled() {
     .await;
 }
 
+/// A task that asks on and on, or what nobody can answer, is given up and cancelled.
+#[tokio::test]
+async fn a_task_that_never_stops_asking_is_cancelled() {
+    let asks = |key: &str| {
+        on("POST", "tasks/get").result(&format!(
+            r#"{{"taskId":"x","status":"input_required","pollIntervalMs":50,"inputRequests":{{"{key}":{{"method":"elicitation/create","params":{{"message":"?"}}}}}}}}"#
+        ))
+    };
+    let begin = || {
+        on("POST", "tools/call")
+            .result(r#"{"resultType":"task","taskId":"x","status":"working","pollIntervalMs":50}"#)
+    };
+    for (most, handlers) in
+        [(2, Handlers::new().elicitation(|_| async { Ok(ElicitReply::Decline) })), (16, Handlers::new())]
+    {
+        let server = serve([
+            begin(),
+            asks("a"),
+            asks("b"),
+            asks("c"),
+            on("POST", "tasks/update").always().result("{}"),
+            on("POST", "tasks/cancel").result("{}"),
+        ])
+        .await;
+        let mut options = modern().handler(handlers);
+        options.max_rounds = most;
+        let client = connect_with(&server, options).await;
+        let outcome = call(&client).await;
+        assert!(matches!(outcome, Err(CallError::Invalid { .. })), "{outcome:?}");
+        bowline_testkit::eventually("the cancellation", Duration::from_secs(2), || {
+            server.count("POST", "tasks/cancel") == 1
+        })
+        .await;
+    }
+}
+
 /// The end of the stream says that a call is cancelled: no message does.
 #[tokio::test]
 async fn a_dropped_call_closes_its_stream_and_posts_nothing() {
