@@ -111,12 +111,8 @@ pub(crate) async fn limited(
         }
     };
     // Where the work came to its own end, the server has nothing left to cancel, or cannot be reached.
-    guard.over = match outcome {
-        Err(CallError::Cancelled | CallError::Timeout { .. } | CallError::Closed) => false,
-        // A task that asks what cannot be answered waits for it still.
-        Err(CallError::Invalid { .. }) => ctx.task().is_none(),
-        _ => true,
-    };
+    guard.over =
+        !matches!(outcome, Err(CallError::Cancelled | CallError::Timeout { .. } | CallError::Closed));
     drop(guard);
     outcome
 }
@@ -141,11 +137,7 @@ impl Drop for Guard<'_> {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let core = Arc::clone(self.core);
         if let Some(task) = self.ctx.task() {
-            let params = Raw::from_members([("taskId", text(&task))]);
-            runtime.spawn(async move {
-                let ctx = core.quiet_ctx("tasks/cancel");
-                drop(core.exchange(&ctx, Some(&params)).await);
-            });
+            runtime.spawn(cancel_task(core, task));
             return;
         }
         let Some(id) = self.ctx.current() else { return };
@@ -255,12 +247,40 @@ async fn answer(core: &Arc<Core>, ctx: &Ctx, questions: Vec<Question>) -> Result
     Ok(Some(Raw::from_members(answers)))
 }
 
-/// Polls a task until its end.
-pub(crate) async fn follow_task(
-    core: &Arc<Core>,
-    ctx: &Arc<Ctx>,
-    mut task: TaskState,
-) -> Result<Raw, CallError> {
+async fn cancel_task(core: Arc<Core>, id: impl AsRef<str>) {
+    let params = Raw::from_members([("taskId", text(id.as_ref()))]);
+    let ctx = core.quiet_ctx("tasks/cancel");
+    drop(core.exchange(&ctx, Some(&params)).await);
+}
+
+/// Polls a task until its end. From its beginning on, no error but its own says that nothing ran.
+pub(crate) async fn follow_task(core: &Arc<Core>, ctx: &Arc<Ctx>, task: TaskState) -> Result<Raw, CallError> {
+    match poll_task(core, ctx, task).await {
+        Err(CallError::Invalid { message }) => {
+            // One that was given up would wait for its answers, or for its end.
+            if let Some(task) = ctx.task() {
+                tokio::spawn(cancel_task(Arc::clone(core), task));
+            }
+            Err(CallError::OutcomeUnknown { message })
+        }
+        outcome => outcome,
+    }
+}
+
+/// A request about a task failed: that says nothing of what the task did, and does.
+fn task_lost(error: CallError) -> CallError {
+    match error {
+        CallError::Transport { .. }
+        | CallError::Protocol(_)
+        | CallError::Auth(_)
+        | CallError::Invalid { .. } => {
+            CallError::OutcomeUnknown { message: format!("the task is lost: {error}") }
+        }
+        error => error,
+    }
+}
+
+async fn poll_task(core: &Arc<Core>, ctx: &Arc<Ctx>, mut task: TaskState) -> Result<Raw, CallError> {
     let id = task.id.clone();
     ctx.set_task(Some(&id));
     let params = Raw::from_members([("taskId", text(&id))]);
@@ -293,7 +313,7 @@ pub(crate) async fn follow_task(
                 if let Some(answers) = answer(core, ctx, new).await? {
                     let update = Raw::from_members([("taskId", text(&id)), ("inputResponses", answers)]);
                     let quiet = core.quiet_ctx("tasks/update");
-                    core.exchange(&quiet, Some(&update)).await?;
+                    core.exchange(&quiet, Some(&update)).await.map_err(task_lost)?;
                 }
             }
             TaskStatus::Working => {}
@@ -301,7 +321,7 @@ pub(crate) async fn follow_task(
         let wait = task.poll_interval_ms.map_or(POLL, Duration::from_millis);
         tokio::time::sleep(wait.clamp(POLL_BOUNDS.0, POLL_BOUNDS.1)).await;
         let quiet = core.quiet_ctx("tasks/get");
-        let state = core.exchange(&quiet, Some(&params)).await?;
+        let state = core.exchange(&quiet, Some(&params)).await.map_err(task_lost)?;
         task =
             TaskState::of(&state).ok_or_else(|| CallError::invalid("the answer to tasks/get is no task"))?;
     }

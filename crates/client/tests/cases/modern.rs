@@ -183,11 +183,36 @@ async fn a_task_that_never_stops_asking_is_cancelled() {
         options.max_rounds = most;
         let client = connect_with(&server, options).await;
         let outcome = call(&client).await;
-        assert!(matches!(outcome, Err(CallError::Invalid { .. })), "{outcome:?}");
+        assert!(matches!(outcome, Err(CallError::OutcomeUnknown { .. })), "{outcome:?}");
         bowline_testkit::eventually("the cancellation", Duration::from_secs(2), || {
             server.count("POST", "tasks/cancel") == 1
         })
         .await;
+    }
+}
+
+/// A server that was replaced knows no task of the one before it, one that is gone says nothing, one that wants another login refuses:
+/// none of that says that the tool did not run.
+#[tokio::test]
+async fn a_task_that_is_lost_may_have_run() {
+    let begin = || {
+        on("POST", "tools/call")
+            .result(r#"{"resultType":"task","taskId":"x","status":"working","pollIntervalMs":50}"#)
+    };
+    let unknown = r#"{"jsonrpc":"2.0","id":$ID,"error":{"code":-32602,"message":"Task not found"}}"#;
+    for lost in [
+        on("POST", "tasks/get").json(200, "", unknown),
+        on("POST", "tasks/get").answer(401, "", ""),
+        on("POST", "tasks/get").always().answer(503, "", ""),
+    ] {
+        let server = serve([begin(), lost]).await;
+        let mut options = modern();
+        options.outage = Duration::from_millis(300);
+        let client = connect_with(&server, options).await;
+        let error = call(&client).await.unwrap_err();
+        assert!(error.may_have_run(), "{error:?}");
+        let told = error.to_error_object().data.and_then(|data| data.member("outcome")?.string());
+        assert_eq!(told.as_deref(), Some("unknown"), "{error:?}");
     }
 }
 
