@@ -98,7 +98,7 @@ pub(crate) async fn limited(
             biased;
             outcome = &mut work => break outcome,
             () = cancelled => break Err(CallError::Cancelled),
-            () = core.closing() => break Err(CallError::Closed),
+            () = core.closing() => break Err(closed(ctx)),
             () = due => {
                 let now = *ctx.signs.borrow();
                 let moved = now.life != signs.life || (ctx.options.progress_extends && now.progress != signs.progress);
@@ -115,6 +115,15 @@ pub(crate) async fn limited(
         !matches!(outcome, Err(CallError::Cancelled | CallError::Timeout { .. } | CallError::Closed));
     drop(guard);
     outcome
+}
+
+/// The client was closed under a call.
+fn closed(ctx: &Ctx) -> CallError {
+    if ctx.was_sent() {
+        CallError::OutcomeUnknown { message: "the client was closed".into() }
+    } else {
+        CallError::Closed
+    }
 }
 
 /// Takes the call back where it is dropped before its end.
