@@ -118,7 +118,7 @@ async fn standalone(
 }
 
 /// What the store knows of the stream that a cursor names.
-async fn look_at(core: &Core, cursor: &Cursor) -> StreamFact {
+async fn look_at(core: &Arc<Core>, cursor: &Cursor) -> StreamFact {
     let one = ReadLimit { events: 1, bytes: 1 };
     let read = || patiently(core.store.read_after(cursor.stream, cursor.offset, one));
     let mut page = read().await;

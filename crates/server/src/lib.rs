@@ -59,7 +59,7 @@ pub use body::Body;
 pub use bowline_store::{Figure, FigureKind, Store};
 pub use call::{Call, CancelReason};
 pub use clients::Rate;
-pub use config::{Options, ResponseMode};
+pub use config::{Options, ResponseMode, Takeover};
 pub use endpoint::{Endpoint, EndpointBuilder};
 pub use handler::{BoxFuture, Hello, NoSession, RawHandler};
 pub use listener::{ListenerOptions, Plain, Secure, raise_file_limit, serve, serve_admin, serve_secured};

@@ -166,6 +166,8 @@ metrics! {
     streams_refused: counter,
     /// Calls of backends that died, which this one ended with an error.
     streams_reaped: counter,
+    /// Calls of backends that died, which this one ran again.
+    calls_rerun: counter,
     /// Calls of this backend that another one ended, because this one seemed dead.
     streams_lost: counter,
     /// Answers and cancels that were passed on to another backend.

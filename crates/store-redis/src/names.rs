@@ -55,6 +55,11 @@ impl Names {
         self.of(stream, "l")
     }
 
+    /// What it takes to run its call again.
+    pub(crate) fn rerun(&self, stream: StreamId) -> String {
+        self.of(stream, "r")
+    }
+
     /// The backends that wait for it.
     pub(crate) fn waiters(&self, stream: StreamId) -> String {
         self.of(stream, "w")

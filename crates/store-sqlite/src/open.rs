@@ -219,7 +219,7 @@ fn check(conn: &Connection, path: &Path) -> rusqlite::Result<Result<(), Refused>
     }
     let mut statement = conn.prepare("SELECT name FROM sqlite_master WHERE type = 'table'")?;
     let names: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    if let Some(missing) = schema::TABLES.iter().find(|table| !names.iter().any(|name| name == *table)) {
+    if let Some(missing) = schema::tables(version).find(|table| !names.iter().any(|name| name == table)) {
         return Ok(Err(Refused::Damaged(format!("the table {missing} is missing"))));
     }
     let rows: i64 = conn.query_row("SELECT count(*) FROM state", [], |row| row.get(0))?;

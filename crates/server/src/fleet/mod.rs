@@ -3,6 +3,7 @@
 mod keys;
 mod lease;
 mod reaper;
+pub(crate) mod rerun;
 
 pub(crate) use lease::Lease;
 pub(crate) use reaper::{orphaned, orphaned_task, owner_is_lost};
@@ -28,6 +29,8 @@ pub(crate) const BACKSTOP: Duration = Duration::from_secs(5);
 /// This backend among others.
 pub(crate) struct Fleet {
     pub(crate) lease: Lease,
+    /// Calls of others that are being taken over here.
+    claims: rerun::Claims,
     /// It has left: nothing renews its lease any more.
     left: AtomicBool,
     leaving: Arc<Notify>,
@@ -39,6 +42,7 @@ impl Fleet {
     pub(crate) fn new(core_options: &crate::Options) -> Self {
         Self {
             lease: Lease::new(core_options),
+            claims: rerun::Claims::default(),
             left: AtomicBool::new(false),
             leaving: Arc::default(),
             away_since: AtomicU64::new(0),

@@ -61,6 +61,8 @@ pub(crate) struct Outlet {
     /// Questions on this stream that wait for their answer.
     asking: AtomicUsize,
     said: AtomicU64,
+    /// What is kept with the stream to run its call again; `None` once the stream is made.
+    rerun: Mutex<Option<Bytes>>,
     /// Whether a client has everything that there is to have.
     fetched: AtomicBool,
     /// The newest attachment that was seen, so that readers on other backends are noticed.
@@ -99,17 +101,42 @@ impl State {
 }
 
 impl Outlet {
-    /// A stream that will be kept in the store.
+    /// A stream that will be kept in the store; with `rerun`, what it takes to run its call again is kept with it.
     pub(crate) fn new(
         core: &Arc<Core>,
         kind: StreamKind,
         stream: StreamId,
         session: Option<&Session>,
         request_id: Option<&RequestId>,
+        rerun: Option<Bytes>,
     ) -> Arc<Self> {
         let (session, ended) = (session.map(|session| session.id.clone()), session.map(Session::ended));
         let ended = ended.unwrap_or_default();
-        Self::on(core, core.store.clone(), Opened::NotYet, kind, stream, (session, ended), request_id)
+        let outlet =
+            Self::on(core, core.store.clone(), Opened::NotYet, kind, stream, (session, ended), request_id);
+        *outlet.rerun.lock() = rerun;
+        outlet
+    }
+
+    /// The stream of a call that this backend has taken over at `epoch`, where it ended at `tail`.
+    pub(crate) fn taken_over(
+        core: &Arc<Core>,
+        stream: StreamId,
+        session: &Session,
+        request_id: &RequestId,
+        epoch: u64,
+        tail: u64,
+    ) -> Arc<Self> {
+        let of = if session.stateless {
+            (None, Arc::default())
+        } else {
+            (Some(session.id.clone()), session.ended())
+        };
+        let (log, kind) = (core.store.clone(), StreamKind::Call);
+        let outlet = Self::on(core, log, Opened::Stored, kind, stream, of, Some(request_id));
+        outlet.state.lock().writer = Writer::take_over(writer_config(core), epoch, tail);
+        core.running.add(&outlet);
+        outlet
     }
 
     /// The log of a task.
@@ -133,8 +160,6 @@ impl Outlet {
         (session, ended): (Option<Box<str>>, Arc<AtomicBool>),
         request_id: Option<&RequestId>,
     ) -> Arc<Self> {
-        let config =
-            WriterConfig { max_event_bytes: core.options.max_event_bytes, ..WriterConfig::default() };
         Arc::new(Self {
             stream,
             kind,
@@ -145,7 +170,7 @@ impl Outlet {
             ended,
             request_id: request_id.cloned(),
             state: Mutex::new(State {
-                writer: Writer::new(config, FIRST_EPOCH),
+                writer: Writer::new(writer_config(core), FIRST_EPOCH),
                 log,
                 pumping: false,
                 stopped: None,
@@ -158,9 +183,16 @@ impl Outlet {
             wishes_done: AtomicU32::new(0),
             asking: AtomicUsize::new(0),
             said: AtomicU64::new(0),
+            rerun: Mutex::default(),
             fetched: AtomicBool::new(false),
             generation: AtomicU64::new(0),
         })
+    }
+
+    /// Whether this backend writes the stream, at a later epoch than that.
+    pub(crate) fn writes_after(&self, epoch: u64) -> bool {
+        let state = self.state.lock();
+        state.stopped.is_none() && state.writer.epoch() > epoch
     }
 
     /// Makes the stream even if nothing is said yet.
@@ -291,6 +323,10 @@ impl Outlet {
     fn is_unstored(&self) -> bool {
         self.facts.get().opened == Opened::Unstored
     }
+}
+
+fn writer_config(core: &Core) -> WriterConfig {
+    WriterConfig { max_event_bytes: core.options.max_event_bytes, ..WriterConfig::default() }
 }
 
 impl Drop for Outlet {

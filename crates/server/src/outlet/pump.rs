@@ -175,6 +175,7 @@ impl Outlet {
                     epoch: FIRST_EPOCH,
                     session: self.session.as_deref().map(Into::into),
                     request_id: self.request_id.as_ref().map(RequestId::to_json),
+                    rerun: self.rerun.lock().clone(),
                     open_ttl: match self.kind {
                         StreamKind::Call if self.task => options.open_ttl().max(options.task_ttl),
                         StreamKind::Call => options.open_ttl(),
@@ -253,6 +254,8 @@ impl Outlet {
             }
         }
         if matches!(op, Op::Create) {
+            // Kept by the store, or by nobody.
+            *self.rerun.lock() = None;
             if outcome == Outcome::Unavailable && !self.is_unstored() {
                 if self.kind == StreamKind::Standalone {
                     let _ = state.writer.on_outcome(outcome);

@@ -339,7 +339,8 @@ impl Session {
     /// The session's standalone stream; made when it is first needed.
     pub(crate) fn standalone(&self, core: &Arc<Core>) -> &Arc<Outlet> {
         let outlet = self.standalone.get_or_init(|| {
-            let outlet = Outlet::new(core, StreamKind::Standalone, self.standalone_id, Some(self), None);
+            let outlet =
+                Outlet::new(core, StreamKind::Standalone, self.standalone_id, Some(self), None, None);
             outlet.open();
             outlet
         });

@@ -77,6 +77,10 @@ impl RawHandler for Scripted {
         })
     }
 
+    fn is_repeatable(&self, call: &Call) -> bool {
+        call.params().and_then(|params| params.member("repeatable")).is_some()
+    }
+
     fn notified(&self, _: &Peer, notification: Notification) {
         assert_ne!(&*notification.method, "panic");
         self.0.notified.fetch_add(1, Ordering::SeqCst);
@@ -156,6 +160,17 @@ impl Script {
                     said_late.lock().extend([said, asked]);
                 });
                 Reply::Result(raw(&json!("done")))
+            }
+            // Says, after a while, by whom it was called and how.
+            "who" => {
+                tokio::time::sleep(seconds("then")).await;
+                Reply::Result(raw(&json!({
+                    "principal": call.peer().principal(),
+                    "of_the_request": call.parts().extensions.get::<bowline_server::Principal>().map(|who| who.0.clone()),
+                    "headers": call.parts().headers.len(),
+                    "method": call.parts().method.as_str(),
+                    "token": call.progress_token(),
+                })))
             }
             "close" => {
                 call.close_connection();

@@ -10,8 +10,8 @@ use bowline_server::simulation::Admission;
 use bowline_store::{
     Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, KeyStore, Letter,
     Mailbox, MemoryStore, NewStream, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord,
-    SessionStore, StoreFuture, StreamLog, Unavailable, UpdateError, Version, WakeBus, Wakeups, WriteAt,
-    WriteError,
+    SessionStore, StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, UpdateError, Version, WakeBus,
+    Wakeups, WriteAt, WriteError,
 };
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
@@ -157,6 +157,10 @@ impl StreamLog for Link {
         keep: Duration,
     ) -> StoreFuture<'_, Result<Appended, WriteError>> {
         self.pass(move |link| link.write(Written::Seal(at, last, keep)))
+    }
+
+    fn take_over(&self, by: TakeOver) -> StoreFuture<'_, Result<Option<TakenOver>, WriteError>> {
+        self.pass(move |link| link.cluster.write(move |store| now(store.take_over(by))))
     }
 
     fn read_after(

@@ -51,10 +51,12 @@ const CAUGHT_BY: &[(Fault, &str)] = &[
     (Fault::LimitIsIgnored, "open_streams_are_found_by_their_owner"),
     (Fault::AnySwapWins, "keys_are_replaced_by_who_knows_them"),
     (Fault::LosersKeepTheirKeys, "one_of_many_sets_of_keys_wins"),
+    (Fault::AnybodyTakesOver, "one_of_many_take_overs_wins"),
+    (Fault::SealedIsTakenOver, "what_is_over_is_not_taken_over"),
     (Fault::LateSubscription, "a_reader_that_subscribes_first_misses_nothing"),
 ];
 
-/// What no sequence of the model shows: it takes a waiter, or what all who use a store share.
+/// What no sequence of the model shows: it takes a waiter, several backends, or what all who use a store share.
 const BEYOND_THE_MODEL: &[Fault] = &[
     Fault::NoWakes,
     Fault::LateSubscription,
@@ -65,6 +67,8 @@ const BEYOND_THE_MODEL: &[Fault] = &[
     Fault::LimitIsIgnored,
     Fault::AnySwapWins,
     Fault::LosersKeepTheirKeys,
+    Fault::AnybodyTakesOver,
+    Fault::SealedIsTakenOver,
 ];
 
 #[test]

@@ -4,8 +4,8 @@ use bowline_proto::cursor::StreamId;
 use bowline_store::{
     Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, KeyStore, Letter,
     Mailbox, MemoryStore, NewStream, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord,
-    SessionStore, Store, StoreFuture, StreamLog, Unavailable, UpdateError, Version, WakeBus, Wakeups,
-    WriteAt, WriteError,
+    SessionStore, Store, StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, UpdateError, Version,
+    WakeBus, Wakeups, WriteAt, WriteError,
 };
 use bytes::Bytes;
 use std::time::Duration;
@@ -76,6 +76,10 @@ pub(crate) enum Fault {
     AnySwapWins,
     /// Who loses a race for the keys is told its own.
     LosersKeepTheirKeys,
+    /// A call is given to whoever asks, at whatever epoch.
+    AnybodyTakesOver,
+    /// A call that is over is given away all the same.
+    SealedIsTakenOver,
     /// A subscription takes effect a moment after it was made.
     LateSubscription,
 }
@@ -137,6 +141,20 @@ impl StreamLog for Faulty {
             let keep = if self.has(Fault::SealedLivesOn) { LONG } else { keep };
             match self.store.seal(at, last, keep).await {
                 Err(WriteError::Sealed) if self.has(Fault::SecondSealWins) => Ok(Appended::New),
+                answer => answer,
+            }
+        })
+    }
+
+    fn take_over(&self, by: TakeOver) -> StoreFuture<'_, Result<Option<TakenOver>, WriteError>> {
+        StoreFuture::later(async move {
+            match self.store.take_over(by).await {
+                Err(WriteError::Fenced { epoch }) if self.has(Fault::AnybodyTakesOver) => {
+                    self.store.take_over(TakeOver { epoch: epoch + 1, ..by }).await
+                }
+                Err(WriteError::Sealed) if self.has(Fault::SealedIsTakenOver) => {
+                    Ok(Some(TakenOver { tail: 1, session: None, request_id: None, rerun: Bytes::new() }))
+                }
                 answer => answer,
             }
         })

@@ -5,8 +5,8 @@ use bowline_proto::cursor::StreamId;
 use bowline_store::{
     Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, Figure, KeyStore,
     Letter, Mailbox, NewStream, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord,
-    SessionStore, StoreFuture, StreamLog, Unavailable, UpdateError, Version, WakeBus, Wakeups, WriteAt,
-    WriteError,
+    SessionStore, StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, UpdateError, Version, WakeBus,
+    Wakeups, WriteAt, WriteError,
 };
 use bowline_store_redis::RedisStore;
 use bytes::Bytes;
@@ -49,6 +49,7 @@ delegate! {
         fn create(&self, stream: NewStream) -> Answer<'_, (), CreateError>;
         fn append(&self, at: WriteAt, event: Event) -> Answer<'_, Appended, WriteError>;
         fn seal(&self, at: WriteAt, last: Option<Bytes>, keep: Duration) -> Answer<'_, Appended, WriteError>;
+        fn take_over(&self, by: TakeOver) -> Answer<'_, Option<TakenOver>, WriteError>;
         fn read_after(&self, stream: StreamId, after: u64, limit: ReadLimit) -> Answer<'_, Page, ReadError>;
         fn attach(&self, stream: StreamId) -> Answer<'_, Attachment, ReadError>;
         fn delivered(&self, stream: StreamId, generation: u64, offset: u64) -> ();

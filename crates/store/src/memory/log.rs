@@ -3,7 +3,7 @@
 use super::MemoryLimits;
 use crate::{
     Attachment, BackendId, EventClass, NewStream, OpenStream, Page, ReadError, ReadLimit, StreamKind,
-    WriteAt, WriteError,
+    TakeOver, TakenOver, WriteAt, WriteError,
 };
 use bowline_proto::cursor::StreamId;
 use bytes::Bytes;
@@ -34,11 +34,12 @@ pub(super) struct Log {
     cancelled: bool,
 }
 
-/// The session of a stream and the request that it answers.
+/// The session of a stream, the request that it answers, and what it takes to run that again.
 #[derive(Debug)]
 struct Of {
     session: Option<Box<str>>,
     request_id: Option<Box<str>>,
+    rerun: Option<Box<Bytes>>,
 }
 
 #[cfg(test)]
@@ -70,6 +71,7 @@ impl Log {
         let of = Of {
             session: stream.session.as_deref().map(Into::into),
             request_id: stream.request_id.as_deref().map(Into::into),
+            rerun: stream.rerun.clone().map(Box::new),
         };
         Self {
             of: (stream.kind == StreamKind::Call).then(|| Box::new(of)),
@@ -128,6 +130,31 @@ impl Log {
     /// All that it holds.
     pub(super) fn held(&self) -> Freed {
         Freed { events: self.events.len() as u64, payload: self.bytes }
+    }
+
+    /// What a new owner gets, if it may have the call; `None` where nothing was kept to run it again by.
+    pub(super) fn may_take_over(&self, by: TakeOver) -> Result<Option<TakenOver>, WriteError> {
+        if by.epoch < self.epoch || (by.epoch == self.epoch && by.owner != self.owner) {
+            return Err(WriteError::Fenced { epoch: self.epoch });
+        }
+        if self.is_sealed() {
+            return Err(WriteError::Sealed);
+        }
+        let of = self.of.as_deref();
+        Ok(of.and_then(|of| {
+            Some(TakenOver {
+                tail: self.tail(),
+                session: of.session.as_deref().map(str::to_owned),
+                request_id: of.request_id.as_deref().map(str::to_owned),
+                rerun: of.rerun.as_deref()?.clone(),
+            })
+        }))
+    }
+
+    /// Gives the stream to another backend.
+    pub(super) fn give_to(&mut self, owner: BackendId, epoch: u64) {
+        self.take_over(epoch);
+        self.owner = owner;
     }
 
     /// Where an append belongs.

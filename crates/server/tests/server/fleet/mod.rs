@@ -6,6 +6,7 @@ mod keys;
 mod leaving;
 mod link;
 mod losses;
+mod rerun;
 mod routes;
 mod standalone;
 mod tasks;
