@@ -179,6 +179,7 @@ pub fn store() -> MemoryStore {
         epoch: 1,
         session: None,
         request_id: Some("7".into()),
+        rerun: None,
         open_ttl: Duration::from_secs(60),
         max_events: 1_000,
         max_bytes: 1 << 20,

@@ -41,6 +41,8 @@ pub(crate) struct Entry<R> {
 pub(crate) struct ToolEntry<S> {
     pub(crate) entry: Entry<Run<S>>,
     pub(crate) tasks: TaskSupport,
+    /// Whether its calls may run a second time where the first run was lost.
+    pub(crate) repeatable: bool,
 }
 
 pub(crate) struct TemplateEntry<S> {

@@ -87,6 +87,16 @@ impl<S: Send + Sync + 'static> RawHandler for Dispatch<S> {
         name.and_then(|name| catalog.tool(&name).map(|tool| tool.tasks)).unwrap_or_default()
     }
 
+    /// Calls of tools that change nothing, or nothing more the second time.
+    fn is_repeatable(&self, call: &bowline_server::Call) -> bool {
+        if call.method() != "tools/call" {
+            return false;
+        }
+        let name = call.params().and_then(|params| params.member("name")?.string());
+        let catalog = self.0.catalog.read().clone();
+        name.and_then(|name| catalog.tool(&name).map(|tool| tool.repeatable)).unwrap_or_default()
+    }
+
     fn listening(&self, peer: &Peer) {
         self.note(peer);
     }

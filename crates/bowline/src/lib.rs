@@ -64,7 +64,7 @@ pub use bowline_proto::{
 };
 pub use bowline_server::{
     Authenticator, CancelReason, Denied, Endpoint, EndpointBuilder, ListenerOptions, Options, Peer,
-    Principal, RawHandler, ResponseMode, StaticTokens, TokensError,
+    Principal, RawHandler, ResponseMode, StaticTokens, Takeover, TokensError,
 };
 pub use bowline_store::{MemoryStore, Store};
 

@@ -68,7 +68,8 @@ impl Tool {
         self
     }
 
-    /// Hint: whether it changes nothing. Clients assume `false`.
+    /// Hint: whether it changes nothing. Clients assume `false`. A call of such a tool may be run again where its backend dies
+    /// ([`Takeover::Rerun`](crate::Takeover)).
     pub const fn read_only(mut self, read_only: bool) -> Self {
         self.hints.read_only_hint = Some(read_only);
         self
@@ -80,7 +81,8 @@ impl Tool {
         self
     }
 
-    /// Hint: whether the same call a second time changes nothing more. Clients assume `false`.
+    /// Hint: whether the same call a second time changes nothing more. Clients assume `false`. A call of such a tool may be run again where
+    /// its backend dies ([`Takeover::Rerun`](crate::Takeover)).
     pub const fn idempotent(mut self, idempotent: bool) -> Self {
         self.hints.idempotent_hint = Some(idempotent);
         self

@@ -77,5 +77,6 @@ where
             work.map(move |result| reply::tool(result.into_tool_result(), check_output.as_deref(), &called)),
         )
     };
-    Ok(ToolEntry { tasks: tool.tasks, entry: Entry { name, listed, run: Box::new(run) } })
+    let repeatable = tool.hints.read_only_hint == Some(true) || tool.hints.idempotent_hint == Some(true);
+    Ok(ToolEntry { tasks: tool.tasks, repeatable, entry: Entry { name, listed, run: Box::new(run) } })
 }

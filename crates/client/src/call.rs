@@ -98,7 +98,7 @@ pub(crate) async fn limited(
             biased;
             outcome = &mut work => break outcome,
             () = cancelled => break Err(CallError::Cancelled),
-            () = core.closing() => break Err(CallError::Closed),
+            () = core.closing() => break Err(closed(ctx)),
             () = due => {
                 let now = *ctx.signs.borrow();
                 let moved = now.life != signs.life || (ctx.options.progress_extends && now.progress != signs.progress);
@@ -115,6 +115,15 @@ pub(crate) async fn limited(
         !matches!(outcome, Err(CallError::Cancelled | CallError::Timeout { .. } | CallError::Closed));
     drop(guard);
     outcome
+}
+
+/// The client was closed under a call.
+fn closed(ctx: &Ctx) -> CallError {
+    if ctx.was_sent() {
+        CallError::OutcomeUnknown { message: "the client was closed".into() }
+    } else {
+        CallError::Closed
+    }
 }
 
 /// Takes the call back where it is dropped before its end.
@@ -137,11 +146,7 @@ impl Drop for Guard<'_> {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let core = Arc::clone(self.core);
         if let Some(task) = self.ctx.task() {
-            let params = Raw::from_members([("taskId", text(&task))]);
-            runtime.spawn(async move {
-                let ctx = core.quiet_ctx("tasks/cancel");
-                drop(core.exchange(&ctx, Some(&params)).await);
-            });
+            runtime.spawn(cancel_task(core, task));
             return;
         }
         let Some(id) = self.ctx.current() else { return };
@@ -196,7 +201,7 @@ async fn run(core: &Arc<Core>, ctx: &Arc<Ctx>, params: Option<Raw>) -> Result<Ra
             Outcome::InputRequired { questions, state } => {
                 rounds += 1;
                 if rounds > core.options.max_rounds {
-                    return Err(CallError::invalid(format!("the server still asks after {rounds} rounds")));
+                    return Err(still_asks(rounds));
                 }
                 if questions.is_empty() {
                     tokio::time::sleep(EMPTY_ROUND).await;
@@ -251,16 +256,45 @@ async fn answer(core: &Arc<Core>, ctx: &Ctx, questions: Vec<Question>) -> Result
     Ok(Some(Raw::from_members(answers)))
 }
 
-/// Polls a task until its end.
-pub(crate) async fn follow_task(
-    core: &Arc<Core>,
-    ctx: &Arc<Ctx>,
-    mut task: TaskState,
-) -> Result<Raw, CallError> {
+async fn cancel_task(core: Arc<Core>, id: impl AsRef<str>) {
+    let params = Raw::from_members([("taskId", text(id.as_ref()))]);
+    let ctx = core.quiet_ctx("tasks/cancel");
+    drop(core.exchange(&ctx, Some(&params)).await);
+}
+
+/// Polls a task until its end. From its beginning on, no error but its own says that nothing ran.
+pub(crate) async fn follow_task(core: &Arc<Core>, ctx: &Arc<Ctx>, task: TaskState) -> Result<Raw, CallError> {
+    match poll_task(core, ctx, task).await {
+        Err(CallError::Invalid { message }) => {
+            // One that was given up would wait for its answers, or for its end.
+            if let Some(task) = ctx.task() {
+                tokio::spawn(cancel_task(Arc::clone(core), task));
+            }
+            Err(CallError::OutcomeUnknown { message })
+        }
+        outcome => outcome,
+    }
+}
+
+/// A request about a task failed: that says nothing of what the task did, and does.
+fn task_lost(error: CallError) -> CallError {
+    match error {
+        CallError::Transport { .. }
+        | CallError::Protocol(_)
+        | CallError::Auth(_)
+        | CallError::Invalid { .. } => {
+            CallError::OutcomeUnknown { message: format!("the task is lost: {error}") }
+        }
+        error => error,
+    }
+}
+
+async fn poll_task(core: &Arc<Core>, ctx: &Arc<Ctx>, mut task: TaskState) -> Result<Raw, CallError> {
     let id = task.id.clone();
     ctx.set_task(Some(&id));
     let params = Raw::from_members([("taskId", text(&id))]);
     let mut answered = BTreeSet::new();
+    let mut rounds = 0;
     loop {
         ctx.alive();
         match task.status {
@@ -281,10 +315,14 @@ pub(crate) async fn follow_task(
             TaskStatus::InputRequired(questions) => {
                 let new: Vec<_> =
                     questions.into_iter().filter(|question| answered.insert(question.key.clone())).collect();
+                rounds += u32::from(!new.is_empty());
+                if rounds > core.options.max_rounds {
+                    return Err(still_asks(rounds));
+                }
                 if let Some(answers) = answer(core, ctx, new).await? {
                     let update = Raw::from_members([("taskId", text(&id)), ("inputResponses", answers)]);
                     let quiet = core.quiet_ctx("tasks/update");
-                    core.exchange(&quiet, Some(&update)).await?;
+                    core.exchange(&quiet, Some(&update)).await.map_err(task_lost)?;
                 }
             }
             TaskStatus::Working => {}
@@ -292,10 +330,14 @@ pub(crate) async fn follow_task(
         let wait = task.poll_interval_ms.map_or(POLL, Duration::from_millis);
         tokio::time::sleep(wait.clamp(POLL_BOUNDS.0, POLL_BOUNDS.1)).await;
         let quiet = core.quiet_ctx("tasks/get");
-        let state = core.exchange(&quiet, Some(&params)).await?;
+        let state = core.exchange(&quiet, Some(&params)).await.map_err(task_lost)?;
         task =
             TaskState::of(&state).ok_or_else(|| CallError::invalid("the answer to tasks/get is no task"))?;
     }
+}
+
+fn still_asks(rounds: u32) -> CallError {
+    CallError::invalid(format!("the server still asks after {rounds} rounds"))
 }
 
 pub(crate) fn text(text: &str) -> Raw {

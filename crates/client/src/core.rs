@@ -27,6 +27,9 @@ use tokio::{
     time::Instant,
 };
 
+/// Answers under way that no handler makes.
+const MAX_COURTESIES: usize = 64;
+
 pub(crate) enum Link {
     Http(Box<Http>),
     Pipe(PipeLink),
@@ -68,6 +71,8 @@ pub(crate) struct Core {
     origin: Instant,
     ids: AtomicU64,
     questions: Arc<Semaphore>,
+    /// Answers under way that no handler makes: to pings, and that there are too many questions.
+    courtesies: Arc<Semaphore>,
     progress: Mutex<HashMap<String, Weak<Ctx>>>,
     asked: Mutex<HashMap<RequestId, AbortHandle>>,
     peer: RwLock<Option<Arc<Peer>>>,
@@ -82,6 +87,7 @@ impl Core {
         Self {
             slots: Semaphore::new(options.max_calls.clamp(1, Semaphore::MAX_PERMITS)),
             questions: Arc::new(Semaphore::new(options.max_questions.min(Semaphore::MAX_PERMITS))),
+            courtesies: Arc::new(Semaphore::new(MAX_COURTESIES)),
             cache: Mutex::new(ListCache::new(options.max_cached)),
             options,
             target,
@@ -349,6 +355,8 @@ impl Core {
                     task.abort();
                 }
             }
+            // The beginning of what this client itself asked for. A handler never did, and a host of another era would not know it.
+            "notifications/subscriptions/acknowledged" => return,
             method => self.cache.lock().on_notification(method, params),
         }
         self.options.handler.ready().await;
@@ -363,12 +371,12 @@ impl Core {
         let core = Arc::clone(self);
         let live = live.cloned();
         if &*request.method == "ping" {
-            tokio::spawn(async move { core.respond(&request.id, Ok(Raw::empty_object()), live).await });
+            self.respond_at_once(request.id, Ok(Raw::empty_object()), live);
             return;
         }
         let Ok(permit) = Arc::clone(&self.questions).try_acquire_owned() else {
             let error = ErrorObject::internal("busy", "too many requests are being answered already");
-            tokio::spawn(async move { core.respond(&request.id, Err(error), live).await });
+            self.respond_at_once(request.id, Err(error), live);
             return;
         };
         self.options.handler.ready().await;
@@ -381,6 +389,24 @@ impl Core {
             drop(permit);
         });
         asked.insert(id, task.abort_handle());
+    }
+
+    /// Sends an answer that needs nobody. A server that asks on and takes no answers gets no more of them.
+    fn respond_at_once(
+        self: &Arc<Self>,
+        id: RequestId,
+        answer: Result<Raw, ErrorObject>,
+        live: Option<Arc<Live>>,
+    ) {
+        let Ok(permit) = Arc::clone(&self.courtesies).try_acquire_owned() else {
+            tracing::debug!(%id, "the server asks faster than it takes answers: this one is left out");
+            return;
+        };
+        let core = Arc::clone(self);
+        tokio::spawn(async move {
+            core.respond(&id, answer, live).await;
+            drop(permit);
+        });
     }
 
     async fn respond(

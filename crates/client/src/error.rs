@@ -40,7 +40,7 @@ pub enum CallError {
         /// What happened, for a person.
         message: String,
     },
-    /// The client was closed.
+    /// The client was closed, before the request was sent.
     #[error("the client is closed")]
     Closed,
     /// The request cannot be sent as it is, or the answer cannot be read.

@@ -229,7 +229,8 @@ impl Handlers {
         self
     }
 
-    /// Hears every notification as it came, before the others.
+    /// Hears every notification as it came, before the others. The acknowledgement of a listen stream, which the client itself
+    /// opens, is none of them.
     #[must_use]
     pub fn on_notification(mut self, hear: impl Fn(&Notification) + Send + Sync + 'static) -> Self {
         self.any = Some(Arc::new(hear));

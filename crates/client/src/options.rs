@@ -45,7 +45,8 @@ pub struct ClientOptions {
     pub handler: Arc<dyn Handler>,
     /// What puts credentials on requests. Default: nothing.
     pub authorizer: Option<Arc<dyn Authorizer>>,
-    /// Headers for every request. Those that the protocol owns (`Accept`, `Content-Type`, `Mcp-*`, ...) are not replaced.
+    /// Headers for every request. Those that the client writes itself (`Host`, `Accept`, `Content-Type`, `Mcp-*`, ...) are not
+    /// replaced: one that is given here is left out, with a warning in the log.
     pub headers: HeaderMap,
     /// TLS, where it is not the process's default provider with the system's roots.
     pub tls: Option<Arc<rustls::ClientConfig>>,
@@ -86,7 +87,7 @@ pub struct ClientOptions {
     pub max_calls: usize,
     /// Requests of the server that are being answered at the same time; further ones are refused. Default: 64.
     pub max_questions: usize,
-    /// Rounds of questions of one modern call. Default: 16.
+    /// Rounds of questions of one modern call or task. Default: 16.
     pub max_rounds: u32,
     /// Pages of one list. Default: 1,000.
     pub max_pages: usize,

@@ -19,7 +19,7 @@ pub enum Target {
 }
 
 /// A program to start, and to start again when it ended.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct StdioCommand {
     /// The program.
@@ -104,6 +104,20 @@ impl fmt::Display for Target {
     }
 }
 
+/// Arguments and values of variables may be secrets: they are counted, and not shown.
+impl fmt::Debug for StdioCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { program, args, env, directory } = self;
+        let names: Vec<_> = env.iter().map(|(name, _)| name).collect();
+        f.debug_struct("StdioCommand")
+            .field("program", program)
+            .field("args", &args.len())
+            .field("env", &names)
+            .field("directory", directory)
+            .finish()
+    }
+}
+
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Target({self})")
@@ -113,6 +127,19 @@ impl fmt::Debug for Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let Target::Stdio(mut command) = Target::stdio("server", ["--token", "hunter2"]) else {
+            unreachable!()
+        };
+        command.env.push(("PASSWORD".into(), "hunter2".into()));
+        let shown = format!("{command:?} {:?}", Target::Stdio(command.clone()));
+        assert!(
+            shown.contains("server") && shown.contains("PASSWORD") && !shown.contains("hunter2"),
+            "{shown}"
+        );
+    }
 
     #[test]
     fn addresses() {

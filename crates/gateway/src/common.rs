@@ -11,6 +11,7 @@ use crate::child::Guard;
 use crate::gate::Gate;
 use crate::headers::Headers;
 use crate::options::GatewayOptions;
+use crate::repeatable::Repeatable;
 use crate::stats::Counters;
 
 pub(crate) struct Common {
@@ -27,6 +28,8 @@ pub(crate) struct Common {
     pub(crate) server_info: Mutex<Option<Raw>>,
     /// What modern clients repeat in headers.
     pub(crate) headers: Headers,
+    /// Which tools may run a second time.
+    pub(crate) repeatable: Repeatable,
     alive: watch::Sender<usize>,
     ids: AtomicU64,
 }
@@ -42,6 +45,7 @@ impl Common {
             closing: AtomicBool::new(false),
             server_info: Mutex::new(None),
             headers: Headers::default(),
+            repeatable: Repeatable::default(),
             alive: watch::Sender::new(0),
             ids: AtomicU64::new(1),
             options,

@@ -332,6 +332,11 @@ impl RawHandler for Gateway {
         TaskSupport::Optional
     }
 
+    /// Those of tools that the server marks as read-only or idempotent, as far as its list was read.
+    fn is_repeatable(&self, call: &Call) -> bool {
+        self.common.repeatable.is(call)
+    }
+
     fn discover(&self, peer: Peer) -> BoxFuture<'static, Result<Raw, ErrorObject>> {
         if self.common.closing.load(Ordering::Acquire) {
             let error = ErrorObject::internal("draining", "the gateway is shutting down");

@@ -16,6 +16,7 @@ mod lists;
 mod options;
 mod pool;
 mod reissue;
+mod repeatable;
 mod restart;
 mod route;
 mod session;

@@ -56,6 +56,9 @@ pub struct GatewayOptions {
     /// answer a `ping`. Default `None`: a server that does one thing at a time is silent while it works, and must not be
     /// ended for it.
     pub hang_timeout: Option<Duration>,
+    /// Whether the list of tools of a process is read where no client has: for calls that may run twice to be run again when their backend
+    /// dies ([`Takeover::Rerun`](bowline_server::Takeover)), it has to be known which may. Default `false`: what clients read is known.
+    pub learn_tools: bool,
 }
 
 impl GatewayOptions {
@@ -75,6 +78,7 @@ impl GatewayOptions {
             max_questions: 256,
             max_requests: 4_096,
             hang_timeout: None,
+            learn_tools: false,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION};
-use http::{HeaderName, HeaderValue, Method, Request, Response};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use oauth2::basic::{BasicClient, BasicTokenResponse};
 use oauth2::url::{Url, form_urlencoded};
 use oauth2::{AuthUrl, ClientId, CsrfToken, PkceCodeChallenge, RedirectUrl, Scope, TokenResponse as _};
@@ -15,7 +15,7 @@ use crate::address::{AddressPolicy, origin, shown};
 use crate::challenge::Hints;
 use crate::client::{self, AuthMethod, Client};
 use crate::config::{Config, IdentityProvider};
-use crate::discovery::{Answer, Discovered, Discovery, DiscoveryOptions, Step, server_metadata_urls};
+use crate::discovery::{self, Answer, Discovered, Discovery, DiscoveryOptions, Step, server_metadata_urls};
 use crate::error::{Error, check_health, printable};
 use crate::fetch::Fetch;
 use crate::keys::{ClientKey, ProofKey};
@@ -147,6 +147,15 @@ impl Flow<'_> {
         check_health(&url, answer.status())?;
         if answer.status().is_success() {
             return client::registered(answer.body(), redirect_uri, server);
+        }
+        let guessed = discovery::default_endpoints(&self.config.server).registration_endpoint;
+        if matches!(answer.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
+            && guessed.as_deref() == Some(endpoint)
+        {
+            return Err(Error::Registration(format!(
+                "{} wants credentials, and says nowhere how to log in. Send it the token that you were given for it",
+                shown(&self.config.server)
+            )));
         }
         let why = serde_json::from_slice::<Refusal>(answer.body()).map(Refusal::text).unwrap_or_default();
         Err(Error::Registration(format!(

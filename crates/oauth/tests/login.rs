@@ -4,8 +4,13 @@ mod world;
 
 use std::sync::Arc;
 
-use bowline_oauth::{AuthMethod, Error, Grant, MemoryStore, Preregistered, Secret};
-use http::{Method, StatusCode};
+use bowline_oauth::{
+    AuthMethod, Config, Error, Fetch, FetchError, Grant, Headless, MemoryStore, OAuth, Preregistered, Secret,
+    Url,
+};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use world::{Rules, world};
 
 fn known(issuer: Option<&str>, secret: Option<&str>) -> Preregistered {
@@ -231,4 +236,29 @@ async fn without_registration_the_error_says_what_to_do() {
     let error = world.call(&world.client(), "").await.unwrap_err();
     assert!(error.to_string().contains("configure its client id"), "{error}");
     assert_eq!(AuthMethod::None.name(), "none");
+}
+
+/// Where there is nothing but the MCP server.
+struct Nothing;
+
+impl Fetch for Nothing {
+    fn fetch(&self, _: Request<Bytes>) -> BoxFuture<'_, Result<Response<Bytes>, FetchError>> {
+        let mut answer = Response::new(Bytes::new());
+        *answer.status_mut() = StatusCode::NOT_FOUND;
+        Box::pin(async { Ok(answer) })
+    }
+}
+
+#[tokio::test]
+async fn a_server_with_tokens_and_no_login_is_told_from_one_that_registers_nobody() {
+    let server = "https://mcp.example.com/mcp";
+    let prompt = Headless::new(Arc::new(Nothing), "http://127.0.0.1:1/callback");
+    let config = Config::new(Url::parse(server).unwrap());
+    let oauth =
+        OAuth::new(config, Arc::new(Nothing), Arc::new(MemoryStore::new()), Arc::new(prompt)).unwrap();
+    let uri = Uri::from_static("https://mcp.example.com/mcp");
+    oauth.headers_for(&Method::POST, &uri).await.unwrap();
+    let error = oauth.refused(&uri, StatusCode::UNAUTHORIZED, &HeaderMap::new()).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with(server) && text.contains("the token that you were given"), "{text}");
 }

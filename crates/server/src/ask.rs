@@ -1,6 +1,6 @@
 //! Our own requests to a client: sampling, elicitation, roots.
 
-use crate::{Call, call::CallState, core::Core, mailbox, modern, random, session::Session};
+use crate::{Call, call::CallState, core::Core, mailbox, modern, progress, random, session::Session};
 use bowline_proto::{
     cursor::StreamId,
     jsonrpc::{ErrorObject, Notification, Raw, Reply, Request, RequestId},
@@ -52,9 +52,17 @@ impl Ask {
         method: &str,
         params: Option<Raw>,
     ) -> Self {
-        let (id, receiver) = session.open_ask(core, mailbox);
+        // Only where the client may answer another backend than this one does anything have to be found by its token.
+        let shared = core.is_shared() && !session.stateless;
+        let token = params.as_ref().filter(|_| shared).and_then(progress::token);
+        let (id, receiver) = session.open_ask(core, mailbox, token.clone());
         let waiting = Waiting { session: session.clone(), id: id.clone() };
         let id = RequestId::String(id);
+        let params = match (params, &token) {
+            (Some(params), Some(_)) => Some(progress::under(&params, &id).unwrap_or(params)),
+            (params, _) => params,
+        };
+        let told = token.map(|_| waiting.id.clone());
         let request = project_request(session.revision, method, params).map(|params| Request {
             id: id.clone(),
             method: method.into(),
@@ -63,7 +71,15 @@ impl Ask {
         let core = core.clone();
         let answer = Box::pin(async move {
             let reply = match request {
-                Ok(request) => ask(&core, &waiting.session, on, mailbox, request, receiver).await,
+                Ok(request) => {
+                    let answer = ask(&core, &waiting.session, on, mailbox, request, receiver);
+                    let heard = progress::hear(&core, &waiting.session, told.as_deref());
+                    tokio::select! {
+                        biased;
+                        reply = answer => reply,
+                        never = heard => match never {},
+                    }
+                }
                 Err(unsupported) => unsupported.to_error().into(),
             };
             drop(waiting);

@@ -177,6 +177,10 @@ impl CallState {
         mailbox::of_call(&self.session.id, self.id())
     }
 
+    pub(crate) const fn request(&self) -> &Request {
+        &self.request
+    }
+
     pub(crate) fn id(&self) -> &RequestId {
         &self.request.id
     }
@@ -263,7 +267,13 @@ impl Call {
             None if self.0.session.stateless && &*notification.method == "notifications/message" => {
                 return false;
             }
-            None => project_notification(self.0.session.revision, notification.clone()),
+            None => {
+                let said = match self.0.exchange.run_again() {
+                    Some(again) => again.mark(notification.clone()),
+                    None => Some(notification.clone()),
+                };
+                said.and_then(|said| project_notification(self.0.session.revision, said))
+            }
             Some(modern) if modern.task.is() => {
                 // A task has no stream; what its progress says in words is its status.
                 let progress = Some(notification).filter(|said| &*said.method == "notifications/progress");

@@ -17,6 +17,18 @@ pub enum ResponseMode {
     Json,
 }
 
+/// What becomes of a call whose backend died, where several share the store (SEMANTICS 6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Takeover {
+    /// It is ended with an error that says that it may have run.
+    #[default]
+    Error,
+    /// It is run again by another backend where its handler said that this does no harm
+    /// ([`RawHandler::is_repeatable`](crate::RawHandler::is_repeatable)); every other one is ended as with [`Takeover::Error`].
+    Rerun,
+}
+
 /// The bounds and habits of an endpoint. Every duration and count is a default that can be changed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -71,6 +83,15 @@ pub struct Options {
     pub lease_ttl: Duration,
     /// How often the sign of life is renewed. Default 3 s; at most a third of `lease_ttl` is used.
     pub lease_renew: Duration,
+    /// What becomes of a call whose backend died. Default [`Takeover::Error`]. All backends should be told the same: whoever notices
+    /// decides.
+    pub takeover: Takeover,
+    /// How often one call is run again at most. Default 1: a call that kills its backend kills one more, and is then ended with an error.
+    /// 0 is as [`Takeover::Error`].
+    pub max_reruns: u32,
+    /// How large a request may be, with its parameters, that is kept in the store to be run again, in bytes. Default 64 KiB; a call with
+    /// a larger one is not run again.
+    pub max_rerun_bytes: usize,
     /// How often the key that the backends share is replaced, where none was given and the store keeps one. Default `None`: never.
     /// What an older key signed stays valid until the next replacement.
     pub rotate_key_every: Option<Duration>,
@@ -129,6 +150,9 @@ impl Default for Options {
             max_sessions: 10_000,
             lease_ttl: Duration::from_secs(10),
             lease_renew: Duration::from_secs(3),
+            takeover: Takeover::Error,
+            max_reruns: 1,
+            max_rerun_bytes: 64 * 1024,
             rotate_key_every: None,
             max_initialize_bytes: 64 * 1024,
             max_session_bytes: 64 * 1024 * 1024,

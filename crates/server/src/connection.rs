@@ -309,6 +309,14 @@ impl Connection {
             return;
         }
         self.owner_check = now.after(millis(BACKSTOP));
+        // This backend may have taken the call over since, to run it again.
+        if let Some(outlet) = self.core.running.get(self.cursor.stream) {
+            outlet.note_generation(self.generation);
+            self._reading = Some(outlet.read());
+            self.wishes_seen = outlet.close_wishes();
+            self.outlet = Some(outlet);
+            return;
+        }
         let request = match &self.cursor.request {
             CursorRequest::Id(id) => RequestId::from_json(id.as_json()).ok(),
             CursorRequest::None | CursorRequest::InRecord => None,

@@ -1,6 +1,15 @@
 //! One POST and its answer: quiet until somebody speaks, then a stream.
 
-use crate::{config::ResponseMode, core::Core, outlet::Outlet, random, session::Session, watched::Watched};
+use crate::{
+    call::CallState,
+    config::ResponseMode,
+    core::Core,
+    fleet::rerun::{self, Again},
+    outlet::Outlet,
+    random,
+    session::Session,
+    watched::Watched,
+};
 use bowline_proto::{
     jsonrpc::RequestId,
     legacy::{Millis, too_large},
@@ -8,7 +17,7 @@ use bowline_proto::{
 use bowline_store::{EventClass, StreamKind};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 /// The requests of one POST, and what has been said in answer to them.
 ///
@@ -20,6 +29,10 @@ pub(crate) struct Exchange {
     /// The id that the stream's cursors carry; `None` for a batch, which has none to resume.
     request_id: Option<RequestId>,
     phase: Mutex<Phase>,
+    /// The call, where it may be run again by another backend: what that takes is kept with the stream.
+    repeatable: OnceLock<Weak<CallState>>,
+    /// Where it is run again by this one.
+    again: Option<Box<Again>>,
     /// Told of every answer, when they became a stream, and when the client went away before.
     changed: Watched<()>,
 }
@@ -58,8 +71,40 @@ impl Exchange {
             session: session.clone(),
             request_id,
             phase: Mutex::new(Phase::Quiet { replies: Vec::new(), waiting, gone: None }),
+            repeatable: OnceLock::new(),
+            again: None,
             changed: Watched::new(()),
         })
+    }
+
+    /// The exchange of a call that was taken over with its stream, of which `outlet` is the writing end now.
+    pub(crate) fn again(
+        core: &Arc<Core>,
+        session: &Arc<Session>,
+        request_id: &RequestId,
+        outlet: Arc<Outlet>,
+        again: Again,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            core: core.clone(),
+            session: session.clone(),
+            request_id: Some(request_id.clone()),
+            phase: Mutex::new(Phase::Streaming { outlet, waiting: 1 }),
+            repeatable: OnceLock::new(),
+            again: Some(Box::new(again)),
+            changed: Watched::new(()),
+        })
+    }
+
+    /// Notes that another backend may run the call of this exchange again.
+    pub(crate) fn set_repeatable(&self, call: &Arc<CallState>) {
+        // Only a call that has not begun gets here, and once.
+        let _ = self.repeatable.set(Arc::downgrade(call));
+    }
+
+    /// What is different where the call is not run for the first time.
+    pub(crate) fn run_again(&self) -> Option<&Again> {
+        self.again.as_deref()
     }
 
     /// Who is answered; `None` where nobody authenticates.
@@ -101,7 +146,7 @@ impl Exchange {
                 *waiting = waiting.saturating_sub(1);
                 if *waiting == 0 {
                     outlet.seal(response);
-                    if self.stored() {
+                    if self.is_stored() {
                         self.session.keep_result(&self.core, outlet);
                     }
                 } else if let Some((id, response)) = response {
@@ -133,7 +178,8 @@ impl Exchange {
             Phase::Quiet { gone: Some(_), .. } | Phase::Quiet { waiting: 0, .. } => return None,
             Phase::Quiet { .. } if self.core.options.response == ResponseMode::Json => return None,
             Phase::Quiet { replies, waiting, .. } => {
-                let outlet = if self.stored() {
+                let outlet = if self.is_stored() {
+                    let call = self.repeatable.get().and_then(Weak::upgrade);
                     let session = (!self.session.stateless).then_some(&*self.session);
                     let outlet = Outlet::new(
                         &self.core,
@@ -141,6 +187,7 @@ impl Exchange {
                         random::stream_id(),
                         session,
                         self.request_id.as_ref(),
+                        call.and_then(|call| rerun::kept(&call)),
                     );
                     self.core.running.add(&outlet);
                     outlet
@@ -168,7 +215,7 @@ impl Exchange {
 
     /// Whether the stream of this exchange can be resumed: batches cannot (SEMANTICS 2), stateless calls only where the
     /// endpoint says so.
-    fn stored(&self) -> bool {
+    pub(crate) fn is_stored(&self) -> bool {
         self.request_id.is_some() && self.session.resumable
     }
 

@@ -95,30 +95,56 @@ async fn standalone(
             _ => session_not_found(None),
         });
     };
-    let outlet = session.standalone(core).clone();
-    let target = Target {
-        stream: outlet.stream,
-        kind: StreamKind::Standalone,
-        request_id: None,
-        after: None,
-        poll: 0,
-        outlet: Some(outlet),
-        leaving: None,
-        comes_back: false,
-    };
-    match Connection::open(core, session, target).await {
+    match own_stream(core, session, None).await? {
         Ok(body) => Ok(events(core, body)),
         Err(ReadError::Unavailable(_)) => Err(Refusal::unavailable("store_unavailable", 2, None)),
-        Err(error) => Err(Refusal::internal(
-            "stream_lost",
-            format!("the standalone stream cannot be read: {error}"),
-            None,
-        )),
+        Err(error) => {
+            tracing::warn!(%session, %error, "a standalone stream cannot be read");
+            Err(Refusal::unavailable("stream_lost", 2, None))
+        }
+    }
+}
+
+/// Opens a session's own stream, behind what was delivered last or behind `cursor`. Where the store does not have it any more, the session
+/// is looked up anew: it may just have ended. If it lives, the store has lost the stream, and it begins again.
+///
+/// # Errors
+/// The session is gone, or nobody can say.
+async fn own_stream(
+    core: &Arc<Core>,
+    session: &Arc<Session>,
+    cursor: Option<&Cursor>,
+) -> Result<Result<Body, ReadError>, Refusal> {
+    let open = async |session: &Arc<Session>, begins_again: bool| {
+        let outlet = session.standalone(core).clone();
+        if begins_again {
+            outlet.begin_again();
+        }
+        let target = Target {
+            stream: outlet.stream,
+            kind: StreamKind::Standalone,
+            request_id: None,
+            after: cursor.map(|cursor| cursor.offset),
+            poll: cursor.map_or(0, |cursor| cursor.poll),
+            outlet: Some(outlet),
+            leaving: None,
+            comes_back: cursor.is_some(),
+        };
+        Connection::open(core, session, target).await
+    };
+    match open(session, false).await {
+        Err(ReadError::Gone) => match sessions::find_again(core, session).await {
+            Found::Live(session) => Ok(open(&session, true).await),
+            Found::Ended | Found::Unknown => Err(session_not_found(None)),
+            Found::Unavailable => Err(Refusal::unavailable("store_unavailable", 1, None)),
+            Found::NoRoom => Err(Refusal::unavailable("too_many_sessions", 5, None)),
+        },
+        opened => Ok(opened),
     }
 }
 
 /// What the store knows of the stream that a cursor names.
-async fn look_at(core: &Core, cursor: &Cursor) -> StreamFact {
+async fn look_at(core: &Arc<Core>, cursor: &Cursor) -> StreamFact {
     let one = ReadLimit { events: 1, bytes: 1 };
     let read = || patiently(core.store.read_after(cursor.stream, cursor.offset, one));
     let mut page = read().await;
@@ -178,23 +204,25 @@ async fn resume_stream(
     session: &Arc<Session>,
     cursor: Cursor,
 ) -> Result<Response<Body>, Refusal> {
+    if cursor.kind == CursorKind::Standalone {
+        return match own_stream(core, session, Some(&cursor)).await? {
+            Ok(body) => {
+                core.metrics.resumes.up();
+                Ok(events(core, body))
+            }
+            // No request waits for what a session's own stream says: its client comes again.
+            Err(_) => Ok(events(core, hold(core, &session.cursors(core), cursor))),
+        };
+    }
     let request_id = request_id(&cursor);
-    let kind = match cursor.kind {
-        CursorKind::Call => StreamKind::Call,
-        CursorKind::Standalone => StreamKind::Standalone,
-    };
-    let outlet = match kind {
-        StreamKind::Standalone => Some(session.standalone(core).clone()),
-        // A call that runs here knows of wishes to close; one that is over, or runs elsewhere, is only read.
-        StreamKind::Call => core.running.get(cursor.stream),
-    };
     let target = Target {
         stream: cursor.stream,
-        kind,
+        kind: StreamKind::Call,
         request_id: request_id.clone(),
         after: Some(cursor.offset),
         poll: cursor.poll,
-        outlet,
+        // A call that runs here knows of wishes to close; one that is over, or runs elsewhere, is only read.
+        outlet: core.running.get(cursor.stream),
         leaving: None,
         comes_back: true,
     };
@@ -204,10 +232,9 @@ async fn resume_stream(
             Ok(events(core, body))
         }
         Err(ReadError::Unavailable(_)) => Ok(events(core, hold(core, &session.cursors(core), cursor))),
-        // It went away between the look and the read. No request waits for what a session's own stream says: its client finds out when it
-        // comes again.
-        Err(_) if kind == StreamKind::Standalone => {
-            Ok(events(core, hold(core, &session.cursors(core), cursor)))
+        // It went away between the look and the read, and so may its session have.
+        Err(_) if !session.stateless && matches!(sessions::find_again(core, session).await, Found::Ended) => {
+            Err(session_not_found(None))
         }
         Err(_) => Ok(events(
             core,

@@ -104,6 +104,16 @@ pub trait RawHandler: Send + Sync + 'static {
         let _ = peer;
     }
 
+    /// Whether this call may run a second time, on another backend, where this one dies before it has ended: because it changes nothing, or
+    /// nothing more the second time, as a tool says that is annotated `readOnlyHint` or `idempotentHint`. Asked before
+    /// [`RawHandler::call`], with [`Takeover::Rerun`](crate::Takeover::Rerun) only. Must not wait, nor say anything. Default: no.
+    ///
+    /// The run on the other backend is a call like any other. Its [`Call::parts`](crate::Call::parts) have no headers: those are not kept.
+    fn is_repeatable(&self, call: &Call) -> bool {
+        let _ = call;
+        false
+    }
+
     /// Whether new sessions can be served, for `/readyz`.
     ///
     /// # Errors

@@ -1,6 +1,13 @@
 //! What a client POSTs without waiting for an answer: responses to our questions, and notifications.
 
-use crate::{Peer, core::Core, isolate, mailbox, session::Session, sessions};
+use crate::{
+    Peer,
+    core::Core,
+    isolate, mailbox,
+    progress::{self, Arrived},
+    session::Session,
+    sessions,
+};
 use bowline_proto::{
     http::Refusal,
     jsonrpc::{self as rpc, Notification, RequestId},
@@ -60,6 +67,16 @@ pub(crate) async fn notified(
                 core.metrics.letters_sent.up();
             }
             return Ok(());
+        }
+        "notifications/progress" if core.is_shared() => {
+            match progress::arrived(core, session, &notification).await {
+                Arrived::Here(notification) => {
+                    isolate::run(core, || core.handler.notified(&Peer::new(core, session), notification));
+                    return Ok(());
+                }
+                Arrived::Elsewhere => return Ok(()),
+                Arrived::Unknown => {}
+            }
         }
         "notifications/initialized" => {
             session.set_initialized();

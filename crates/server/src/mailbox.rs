@@ -7,6 +7,7 @@
 use crate::{
     CancelReason,
     call::CallState,
+    config::ResponseMode,
     core::Core,
     fleet::{BACKSTOP, patiently},
     session::Session,
@@ -20,6 +21,12 @@ use std::{sync::Arc, time::Duration};
 
 /// Fixed for ever: with another text here, backends of two versions would not find each other's mailboxes.
 const CONTEXT: &str = "bowline 2026-12 mailbox of a call";
+
+/// The same for the mailbox of the progress of a question.
+const PROGRESS: &str = "bowline 2026-12 progress of a question";
+
+/// How long progress waits for the backend that asked: longer than that takes to look without being told.
+const KEEP_PROGRESS: Duration = Duration::from_secs(30);
 
 /// How long an answer waits for the backend that asked.
 const KEEP_ANSWER: Duration = Duration::from_secs(600);
@@ -37,6 +44,15 @@ pub(crate) fn of_call(session: &str, request: &RequestId) -> StreamId {
     hasher.update(&(session.len() as u64).to_le_bytes());
     hasher.update(session.as_bytes());
     hasher.update(request.to_json().as_bytes());
+    let mut bytes = [0; 16];
+    hasher.finalize_xof().fill(&mut bytes);
+    StreamId::from_bytes(bytes)
+}
+
+/// The mailbox of the progress that a client tells of while it answers a question. One of its own: however much there is, the answer has room.
+pub(crate) fn of_progress(question: &str) -> StreamId {
+    let mut hasher = blake3::Hasher::new_derive_key(PROGRESS);
+    hasher.update(question.as_bytes());
     let mut bytes = [0; 16];
     hasher.finalize_xof().fill(&mut bytes);
     StreamId::from_bytes(bytes)
@@ -66,6 +82,26 @@ pub(crate) async fn send_cancel(
     patiently(core.store.put_letter(mailbox, CANCEL, notification.to_bytes(), KEEP_CANCEL)).await.map(drop)
 }
 
+/// Sends progress of the client's to the backend whose question has the id `id`. What is one too many is dropped, as it is told again.
+///
+/// Returns whether `id` is that of one of our questions.
+pub(crate) async fn send_progress(
+    core: &Core,
+    session: &Session,
+    id: &str,
+    notification: &Notification,
+) -> bool {
+    if session.tokens(core).parse(id).is_err() {
+        return false;
+    }
+    let key = format!("{:016x}", crate::random::word());
+    let letter = core.store.put_letter(of_progress(id), &key, notification.to_bytes(), KEEP_PROGRESS);
+    if let Err(error) = patiently(letter).await {
+        tracing::debug!(%error, "progress of a client could not be passed on");
+    }
+    true
+}
+
 /// Reads the letters of one mailbox as they come.
 pub(crate) struct Reader<'a> {
     core: &'a Core,
@@ -78,6 +114,13 @@ impl<'a> Reader<'a> {
     pub(crate) fn open(core: &'a Core, mailbox: StreamId) -> Self {
         // Subscribed before anything is read, so that nothing falls in between.
         Self { core, mailbox, wakeups: core.store.subscribe(mailbox), after: 0 }
+    }
+
+    /// Empties the mailbox, so that there is room. What came since the last look is lost.
+    pub(crate) async fn empty(&mut self) {
+        if patiently(self.core.store.drop_mailbox(self.mailbox)).await.is_ok() {
+            self.after = 0;
+        }
     }
 
     /// What came since. Waits for it.
@@ -106,8 +149,18 @@ pub(crate) async fn serve(call: &CallState) {
     if !shared {
         return std::future::pending().await;
     }
-    // A client that went away may have cancelled it elsewhere.
-    call.exchange.wait_unquiet().await;
+    // A client that went away may have cancelled it elsewhere, and so may one that waits for plain JSON. Where there is a stream after the
+    // hold, that is the sign that the call is none of the quick ones, for which the store is not asked.
+    let hold = async {
+        match call.core.options.response {
+            ResponseMode::Json => tokio::time::sleep(call.core.options.json_hold).await,
+            ResponseMode::Auto | ResponseMode::Sse => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = call.exchange.wait_unquiet() => {}
+        () = hold => {}
+    }
     let mut reader = Reader::open(&call.core, call.mailbox());
     let mut used = None;
     loop {

@@ -166,9 +166,11 @@ metrics! {
     streams_refused: counter,
     /// Calls of backends that died, which this one ended with an error.
     streams_reaped: counter,
+    /// Calls of backends that died, which this one ran again.
+    calls_rerun: counter,
     /// Calls of this backend that another one ended, because this one seemed dead.
     streams_lost: counter,
-    /// Answers and cancels that were passed on to another backend.
+    /// Answers, cancels and progress of clients that were passed on to another backend.
     letters_sent: counter,
     /// Requests of ours to clients.
     asks: counter,

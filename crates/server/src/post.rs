@@ -9,7 +9,7 @@ use crate::{
     connection::{Connection, Target},
     core::{Core, Drain},
     exchange::{Answer, Exchange},
-    fleet::Fleet,
+    fleet::{Fleet, rerun},
     handler::{Hello, NoSession},
     inbound::{answered, notified},
     isolate, limits,
@@ -259,6 +259,7 @@ async fn call(
     let call = CallState::new(core, session, &exchange, parts, request, token);
     // Before an id was told, nobody can come back; a session's calls run on all the same, since the client may only have
     // lost the answer to its POST (SEMANTICS 6).
+    rerun::prepare(&call);
     let mut leaving = EndsWithClient::of(if session.stateless { vec![call.clone()] } else { Vec::new() });
     stream_from_the_start(core, &exchange);
     if let Err(refused) = supervise::start(&call) {

@@ -64,6 +64,10 @@ impl Running {
     /// The outlet is gone; with `expires`, its result waits for its client until then, or until its session ended.
     pub(crate) fn remove(&self, stream: StreamId, expires: Option<Millis>, ended: &Arc<AtomicBool>) {
         let mut state = self.0.lock();
+        // A call that this backend lost and took over again has another one by now.
+        if state.outlets.get(&stream).is_some_and(|outlet| outlet.strong_count() > 0) {
+            return;
+        }
         let known = state.outlets.remove(&stream).is_some();
         if let Some(at) = expires
             && known

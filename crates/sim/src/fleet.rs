@@ -15,7 +15,14 @@ use bowline_server::{
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{io::DuplexStream, sync::watch};
 
 /// What a socket holds.
@@ -37,6 +44,8 @@ struct Slot {
     endpoint: Endpoint,
     link: Arc<Link>,
     ready: bool,
+    /// Whether it accepts connections.
+    listens: Arc<AtomicBool>,
 }
 
 pub(crate) struct Fleet {
@@ -117,7 +126,7 @@ impl Fleet {
         // Built as a part of its process, so that its first tasks belong to it.
         let endpoint = enter(&process, || builder.build());
         tokio::spawn(hosted(process.clone(), link.clone().look_after()));
-        Slot { process, endpoint, link, ready: true }
+        Slot { process, endpoint, link, ready: true, listens: Arc::new(AtomicBool::new(true)) }
     }
 
     /// Which backends a proxy sends new requests to.
@@ -139,6 +148,9 @@ impl Fleet {
     pub(crate) fn connect(&self, backend: usize) -> Option<(DuplexStream, Arc<Process>)> {
         let (process, endpoint) = {
             let slots = self.slots.lock();
+            if !slots[backend].listens.load(Ordering::Relaxed) {
+                return None;
+            }
             (slots[backend].process.clone(), slots[backend].endpoint.clone())
         };
         if process.admission() == Admission::Dead {
@@ -185,15 +197,18 @@ impl Fleet {
 
     /// SIGTERM. Returns when the process has ended.
     pub(crate) async fn drain(&self, backend: usize) {
-        let (process, endpoint) = {
+        let (process, endpoint, listens) = {
             let mut slots = self.slots.lock();
-            slots[backend].ready = false;
-            (slots[backend].process.clone(), slots[backend].endpoint.clone())
+            let slot = &mut slots[backend];
+            slot.ready = false;
+            (slot.process.clone(), slot.endpoint.clone(), slot.listens.clone())
         };
         let timeout = self.plan.drain;
         let (ended, end) = tokio::sync::oneshot::channel();
         tokio::spawn(hosted(process.clone(), async move {
             endpoint.drain(timeout).await;
+            // Its listener is closed by now; what it has accepted has the time below.
+            listens.store(false, Ordering::Relaxed);
             endpoint.close().await;
             // As a listener does for the last bytes of its connections.
             tokio::time::sleep(Duration::from_millis(500)).await;

@@ -217,6 +217,7 @@ pub(crate) fn call(id: StreamId) -> NewStream {
         epoch: 1,
         session: Some("kit-session".to_owned()),
         request_id: Some("1".to_owned()),
+        rerun: None,
         open_ttl: LONG,
         max_events: 10_000,
         max_bytes: 64 << 20,

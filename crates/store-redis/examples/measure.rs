@@ -26,6 +26,7 @@ fn stream(number: u64) -> NewStream {
         epoch: 1,
         session: None,
         request_id: None,
+        rerun: None,
         open_ttl: Duration::from_secs(60),
         max_events: 100,
         max_bytes: 1 << 20,

@@ -47,6 +47,7 @@ actions! {
     Create "create" TAKES
     Append "append" TAKES
     Seal "seal" NEEDED
+    TakeOver "take_over" NEEDED
     Read "read" NEEDED
     Attach "attach" NEEDED
     Hint "hint" NEEDED

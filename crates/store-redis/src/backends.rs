@@ -34,19 +34,23 @@ impl BackendRegistry for RedisStore {
         backend: BackendId,
         draining: bool,
         ttl: Duration,
-    ) -> StoreFuture<'_, Result<(), Unavailable>> {
+    ) -> StoreFuture<'_, Result<Duration, Unavailable>> {
         let names = &self.inner.names;
         let call = Call::new(Action::Renew)
             .key(names.backends())
             .key(names.lease(backend))
             .key(names.layout())
+            .key(names.watch())
             .arg(backend.to_string())
             .arg(if draining { "draining" } else { "alive" })
             .arg(millis(ttl, 1));
         later(async move {
-            self.inner.link.run(call).await?;
+            let mut reply = self.inner.link.run(call).await?;
             self.inner.enlisted.lock().insert(backend, Instant::now());
-            Ok(())
+            if reply.text().as_deref() != Ok("ok") {
+                return Err(strange("renew"));
+            }
+            reply.number().map(Duration::from_millis).map_err(|_| strange("renew"))
         })
     }
 

@@ -105,6 +105,7 @@ impl Inner {
                 .key(names.record(stream))
                 .key(names.events(stream))
                 .key(names.owners(names.partition(stream)))
+                .key(names.rerun(stream))
                 .arg(hint.generation)
                 .arg(hint.delivered)
                 .arg(hint.trim)

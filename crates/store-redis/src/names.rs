@@ -55,6 +55,11 @@ impl Names {
         self.of(stream, "l")
     }
 
+    /// What it takes to run its call again.
+    pub(crate) fn rerun(&self, stream: StreamId) -> String {
+        self.of(stream, "r")
+    }
+
     /// The backends that wait for it.
     pub(crate) fn waiters(&self, stream: StreamId) -> String {
         self.of(stream, "w")
@@ -107,6 +112,11 @@ impl Names {
     /// A lease.
     pub(crate) fn lease(&self, backend: BackendId) -> String {
         format!("{}{backend}", self.leases())
+    }
+
+    /// Since when leases are renewed without a break.
+    pub(crate) fn watch(&self) -> String {
+        self.registered("watch")
     }
 
     /// The layout that is in use.

@@ -138,7 +138,8 @@ impl Inner {
             .key(names.record(at.stream))
             .key(names.events(at.stream))
             .key(names.waiters(at.stream))
-            .key(names.owners(names.partition(at.stream)));
+            .key(names.owners(names.partition(at.stream)))
+            .key(names.rerun(at.stream));
         let call = self.introduce(call, at.stream).arg(at.epoch).arg(at.offset).arg(millis(seal.keep, 1));
         match &seal.last {
             Some(last) => {

@@ -13,7 +13,7 @@ use crate::{
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
     Appended, Attachment, BackendId, CreateError, Event, EventClass, Figure, NewStream, Page, ReadError,
-    ReadLimit, StoreFuture, StreamKind, StreamLog, Unavailable, WriteAt, WriteError,
+    ReadLimit, StoreFuture, StreamKind, StreamLog, TakeOver, TakenOver, Unavailable, WriteAt, WriteError,
 };
 use bytes::Bytes;
 use redis::cmd;
@@ -42,6 +42,10 @@ impl StreamLog for RedisStore {
         keep: Duration,
     ) -> StoreFuture<'_, Result<Appended, WriteError>> {
         later(self.inner.seal(Seal { at, last, keep }))
+    }
+
+    fn take_over(&self, by: TakeOver) -> StoreFuture<'_, Result<Option<TakenOver>, WriteError>> {
+        later(self.inner.take_over(by))
     }
 
     fn read_after(
@@ -115,6 +119,7 @@ impl Inner {
             .key(names.record(id))
             .key(names.events(id))
             .key(names.owned(names.partition(id), stream.owner))
+            .key(names.rerun(id))
             .arg(format!("{id:?}"))
             .arg(self.nonce())
             .arg(epoch)
@@ -125,7 +130,8 @@ impl Inner {
             .arg(millis(stream.open_ttl, 1))
             .arg(self.tag.as_str())
             .arg(optional(stream.session))
-            .arg(optional(stream.request_id));
+            .arg(optional(stream.request_id))
+            .args(stream.rerun);
         let mut reply = match self.link.run(call).await {
             Err(error) if is_full(&error) => {
                 self.link.counts.refused.add(1);
@@ -142,6 +148,36 @@ impl Inner {
             }
             Ok("exists") => Err(CreateError::Exists),
             _ => Err(strange("create").into()),
+        }
+    }
+
+    async fn take_over(self: &Arc<Self>, by: TakeOver) -> Result<Option<TakenOver>, WriteError> {
+        let (names, id) = (&self.names, by.stream);
+        self.may_write(WriteAt { stream: id, epoch: by.epoch, offset: 0 })?;
+        self.enlist(by.owner).await?;
+        let call = Call::new(Action::TakeOver)
+            .key(names.record(id))
+            .key(names.events(id))
+            .key(names.waiters(id))
+            .key(names.owners(names.partition(id)))
+            .key(names.rerun(id));
+        let call = self
+            .introduce(call, id)
+            .arg(by.epoch)
+            .arg(by.owner.to_string())
+            .arg(millis(by.open_ttl, 1))
+            .arg(self.tag.as_str());
+        let mut reply = self.or_woken(id, self.link.run(call).await)?;
+        match read_taken(&mut reply).map_err(|_| strange("take_over"))? {
+            Ok(Some(taken)) => {
+                if !self.link.options.tail.is_zero() {
+                    self.tails.lock().taken(id, by.epoch, taken.tail, after(by.open_ttl));
+                }
+                self.waiters.wake(id);
+                Ok(Some(taken))
+            }
+            Ok(None) => Ok(None),
+            Err(error) => Err(self.refused(id, error, false)),
         }
     }
 
@@ -359,11 +395,29 @@ impl Inner {
             .key(names.record(stream))
             .key(names.events(stream))
             .key(names.waiters(stream))
-            .key(names.owners(names.partition(stream)));
+            .key(names.owners(names.partition(stream)))
+            .key(names.rerun(stream));
         self.link.run(self.introduce(call, stream)).await?;
         self.waiters.wake(stream);
         Ok(())
     }
+}
+
+fn read_taken(reply: &mut Reply) -> Result<Result<Option<TakenOver>, WriteError>, Strange> {
+    let optional = |text: String| text.strip_prefix('=').map(str::to_owned);
+    Ok(match reply.text()?.as_str() {
+        "taken" => Ok(Some(TakenOver {
+            tail: reply.number()?,
+            session: optional(reply.text()?),
+            request_id: optional(reply.text()?),
+            rerun: reply.next().ok_or(Strange)?,
+        })),
+        "none" => Ok(None),
+        "gone" => Err(WriteError::Gone),
+        "sealed" => Err(WriteError::Sealed),
+        "fenced" => Err(WriteError::Fenced { epoch: reply.number()? }),
+        _ => return Err(Strange),
+    })
 }
 
 const FULL: &str = "the memory of the Redis server";

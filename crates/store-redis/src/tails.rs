@@ -4,7 +4,7 @@
 //! acknowledged. The one who knows them is the writer. It appends them again, at the same epoch and offset; where the log still
 //! has them that changes nothing.
 //!
-//! Remembered are the acknowledged events of streams that this store made, for [`Options::tail`](crate::Options::tail), and within
+//! Remembered are the acknowledged events of streams that this store made or took over, for [`Options::tail`](crate::Options::tail), and within
 //! its bounds in bytes; of a sealed stream its seal, as long. What is lost beyond that: a log that goes less far than what was
 //! forgotten here cannot be completed. It is given up as a whole (its readers are told), because a writer that went on would
 //! give out offsets a second time.
@@ -65,8 +65,15 @@ pub(crate) enum Missing {
 impl Tails {
     /// A stream was made here.
     pub(crate) fn made(&mut self, stream: StreamId, epoch: u64, until: Instant) {
-        let tail =
-            Tail { epoch, acked: 0, events: VecDeque::new(), bytes: 0, seal: None, until, given_up: false };
+        self.taken(stream, epoch, 0, until);
+    }
+
+    /// A stream was taken over that ends at `acked`. What another backend wrote is not remembered here: if the server loses that, the
+    /// stream is given up.
+    pub(crate) fn taken(&mut self, stream: StreamId, epoch: u64, acked: u64, until: Instant) {
+        self.forget(stream);
+        let events = VecDeque::new();
+        let tail = Tail { epoch, acked, events, bytes: 0, seal: None, until, given_up: false };
         self.streams.insert(stream, tail);
     }
 
@@ -263,6 +270,18 @@ mod tests {
         assert_eq!(tails.missing(ID, 1, 3, true), Missing::Nothing);
         assert_eq!(tails.missing(StreamId::from_bytes([2; 16]), 1, 3, false), Missing::Nothing);
         assert!(tails.is_ahead(ID, 4) && !tails.is_ahead(ID, 5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_a_stream_that_was_taken_over_only_our_own_is_remembered() {
+        let options = Options::default();
+        let mut tails = with(2, &options);
+        tails.taken(ID, 2, 5, Instant::now() + Duration::from_hours(1));
+        assert_eq!((tails.missing(ID, 2, 5, false), tails.bytes()), (Missing::Nothing, 0));
+        assert_eq!(tails.missing(ID, 1, 4, false), Missing::Forgotten);
+        let own = WriteAt { epoch: 2, ..at(6) };
+        tails.acked(own, payload(6), &options);
+        assert_eq!(tails.missing(ID, 2, 5, false), Missing::These(vec![(own, payload(6))], None));
     }
 
     #[tokio::test(start_paused = true)]

@@ -63,6 +63,7 @@ fn call(id: StreamId) -> NewStream {
         epoch: 1,
         session: None,
         request_id: Some("1".to_owned()),
+        rerun: None,
         open_ttl: HOUR,
         max_events: 100_000,
         max_bytes: 1 << 30,

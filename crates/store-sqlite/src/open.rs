@@ -195,6 +195,8 @@ fn header(path: &Path) -> Result<(i64, i64), Refused> {
 
 /// Asks SQLite what the file is, with what is in its log.
 fn examine(conn: &Connection) -> rusqlite::Result<Result<Found, Refused>> {
+    // One look: somebody else may be making the file right now.
+    let conn = &conn.unchecked_transaction()?;
     let (application, version) = (schema::application(conn)?, schema::version(conn)?);
     let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
     Ok(match (application, version, tables) {
@@ -219,7 +221,7 @@ fn check(conn: &Connection, path: &Path) -> rusqlite::Result<Result<(), Refused>
     }
     let mut statement = conn.prepare("SELECT name FROM sqlite_master WHERE type = 'table'")?;
     let names: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    if let Some(missing) = schema::TABLES.iter().find(|table| !names.iter().any(|name| name == *table)) {
+    if let Some(missing) = schema::tables(version).find(|table| !names.iter().any(|name| name == table)) {
         return Ok(Err(Refused::Damaged(format!("the table {missing} is missing"))));
     }
     let rows: i64 = conn.query_row("SELECT count(*) FROM state", [], |row| row.get(0))?;

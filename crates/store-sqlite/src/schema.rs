@@ -12,11 +12,27 @@ pub(crate) const VERSION: i64 = STEPS.len() as i64;
 ///
 /// A release that drains may have the file open while a newer one migrates it. So a step only adds (tables, indexes,
 /// columns with a default), and the statements of the release before go on working.
-const STEPS: &[&str] = &[BASE];
+const STEPS: &[&str] = &[BASE, RERUNS, WATCH];
 
-/// What must be there before anything is written.
-pub(crate) const TABLES: &[&str] =
-    &["events", "keys", "leases", "letters", "mailboxes", "news", "sessions", "state", "streams"];
+/// What must be there before anything is written, with the version that brought it.
+const TABLES: &[(i64, &str)] = &[
+    (1, "events"),
+    (1, "keys"),
+    (1, "leases"),
+    (1, "letters"),
+    (1, "mailboxes"),
+    (1, "news"),
+    (2, "reruns"),
+    (1, "sessions"),
+    (1, "state"),
+    (1, "streams"),
+    (3, "watch"),
+];
+
+/// What must be there in a file of that version.
+pub(crate) fn tables(version: i64) -> impl Iterator<Item = &'static str> {
+    TABLES.iter().filter(move |(since, _)| *since <= version).map(|(_, name)| *name)
+}
 
 /// - 64-bit numbers without sign are kept in the bits of signed ones; offsets, counts and times never get that large.
 /// - `deadline` is in the store's time (see `Clock`), in milliseconds; what is past it is not there.
@@ -106,6 +122,27 @@ CREATE TABLE news (
 INSERT INTO state VALUES (1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 ";
 
+/// What it takes to run calls again, apart from `streams`: those rows are written with every event. It goes with its stream, and when that is
+/// sealed; triggers see to it, so that a release that does not know the table does it too.
+const RERUNS: &str = "
+CREATE TABLE reruns (
+  stream INTEGER PRIMARY KEY,
+  request BLOB NOT NULL
+) STRICT;
+CREATE TRIGGER reruns_sealed AFTER UPDATE OF sealed ON streams WHEN NEW.sealed <> 0
+BEGIN DELETE FROM reruns WHERE stream = NEW.n; END;
+CREATE TRIGGER reruns_dropped AFTER DELETE ON streams
+BEGIN DELETE FROM reruns WHERE stream = OLD.n; END;
+";
+
+/// Since when leases are renewed without a break, and when the last one was: one row, or none.
+const WATCH: &str = "
+CREATE TABLE watch (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  since INTEGER NOT NULL, last INTEGER NOT NULL
+) STRICT;
+";
+
 pub(crate) fn version(conn: &Connection) -> Result<i64> {
     conn.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
@@ -148,10 +185,30 @@ mod tests {
             .unwrap()
             .collect::<Result<_>>()
             .unwrap();
-        assert_eq!(names, TABLES);
+        assert_eq!(names, tables(VERSION).collect::<Vec<_>>());
         assert_eq!(version(&conn).unwrap(), VERSION);
         assert_eq!(application(&conn).unwrap(), APPLICATION);
         migrate(&conn).unwrap();
+    }
+
+    #[test]
+    fn what_it_takes_to_run_again_goes_with_its_stream_and_its_seal() {
+        let conn = Connection::open_in_memory().unwrap();
+        migrate_by(&conn, &STEPS[..1]).unwrap();
+        let of_the_older = "INSERT INTO streams (id, kind, owner, epoch, epoch_start, dropped, tail, bytes, max_events, max_bytes, \
+             generation, delivered, sealed, seal_order, deadline) VALUES (?, 0, 1, 1, 1, 0, 0, 0, 9, 9, 0, 0, 0, 0, 9)";
+        conn.execute(of_the_older, [[1_u8; 16]]).unwrap();
+        migrate(&conn).unwrap();
+        for id in 2..=4_u8 {
+            conn.execute(of_the_older, [[id; 16]]).unwrap();
+            conn.execute("INSERT INTO reruns VALUES (?, x'00')", [id]).unwrap();
+        }
+        conn.execute("UPDATE streams SET sealed = 1 WHERE n = 2", []).unwrap();
+        conn.execute("DELETE FROM streams WHERE n = 3", []).unwrap();
+        conn.execute("UPDATE streams SET tail = 1 WHERE n IN (1, 4)", []).unwrap();
+        let left: i64 =
+            conn.query_row("SELECT group_concat(stream) = '4' FROM reruns", [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 1);
     }
 
     #[test]

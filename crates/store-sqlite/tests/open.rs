@@ -8,12 +8,12 @@ mod support {
     pub(crate) mod traffic;
 }
 
-use bowline_store::{KeyStore as _, StreamLog as _};
+use bowline_store::{BackendId, KeyStore as _, NewStream, StreamLog as _, TakeOver};
 use bowline_store_sqlite::{OpenError, Options, SqliteStore};
 use bowline_testkit::Dir;
 use bytes::Bytes;
 use rusqlite::Connection;
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path, process::Command, time::Duration};
 use support::{
     calls::{ALL, append, call, id},
     process::program,
@@ -96,6 +96,24 @@ async fn a_newer_file_is_refused() {
     drop(newer);
     let error = refused(&path);
     assert!(error.to_string().contains("version 99"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_of_the_first_version_goes_on_with_what_it_has() {
+    let dir = Dir::new();
+    let path = dir.join("store");
+    store_with_events(&path).await;
+    let older = Connection::open(&path).unwrap();
+    let first = "DROP TRIGGER reruns_sealed; DROP TRIGGER reruns_dropped; DROP TABLE reruns; DROP TABLE watch; PRAGMA user_version = 1";
+    older.execute_batch(first).unwrap();
+    drop(older);
+    let store = SqliteStore::open(&path, Options::default()).unwrap();
+    let by = |n| TakeOver { stream: id(n), epoch: 2, owner: BackendId(9), open_ttl: Duration::from_secs(60) };
+    assert_eq!(store.take_over(by(1)).await, Ok(None), "nothing was kept to run it again by");
+    assert_eq!(store.read_after(id(1), 0, ALL).await.unwrap().tail, 200);
+    let rerun = Bytes::from_static(b"request");
+    store.create(NewStream { rerun: Some(rerun.clone()), ..call(2) }).await.unwrap();
+    assert_eq!(store.take_over(by(2)).await.unwrap().unwrap().rerun, rerun);
 }
 
 #[tokio::test]

@@ -46,12 +46,16 @@ pub struct OpenStream {
 /// Leases.
 pub trait BackendRegistry: Send + Sync + 'static {
     /// Takes or prolongs the lease of `backend` for `ttl` from now.
+    ///
+    /// Returns for how long somebody has watched without a break: no two renewals before this one, of whichever backends, were more than
+    /// half of `ttl` apart. Zero where this one is the first after a break. As long as there is none, nobody who lives has lost a lease
+    /// because the store could not be reached.
     fn renew(
         &self,
         backend: BackendId,
         draining: bool,
         ttl: Duration,
-    ) -> StoreFuture<'_, Result<(), Unavailable>>;
+    ) -> StoreFuture<'_, Result<Duration, Unavailable>>;
 
     /// Whether `backend` is alive.
     fn backend_state(&self, backend: BackendId) -> StoreFuture<'_, Result<BackendState, Unavailable>>;

@@ -30,6 +30,9 @@ pub struct NewStream {
     pub session: Option<String>,
     /// The JSON text of the id of the request that it answers; `None` for a standalone stream.
     pub request_id: Option<String>,
+    /// What it takes to run the call again where its owner dies; `None` where it must not be. Kept until the stream is sealed, and given to
+    /// whoever [takes it over](StreamLog::take_over). The caller bounds its size.
+    pub rerun: Option<Bytes>,
     /// How long it is kept while it is not sealed.
     pub open_ttl: Duration,
     /// How many events it may hold.
@@ -74,6 +77,32 @@ pub enum Appended {
     New,
     /// It was in the log already, at this epoch and offset: a retry after an answer that got lost.
     Again,
+}
+
+/// A call that is to be gone on with by another backend than its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TakeOver {
+    /// Its stream.
+    pub stream: StreamId,
+    /// The epoch of the new writer, higher than the log's.
+    pub epoch: u64,
+    /// The backend that takes it.
+    pub owner: BackendId,
+    /// How long it is kept from now on while it is not sealed; never shorter than it was to be.
+    pub open_ttl: Duration,
+}
+
+/// What the new owner of a call has to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenOver {
+    /// The last offset in the log (0 where there is none): the new writer goes on behind it.
+    pub tail: u64,
+    /// The session it belongs to, where there is one.
+    pub session: Option<String>,
+    /// The JSON text of the id of the request that it answers.
+    pub request_id: Option<String>,
+    /// [`NewStream::rerun`], byte for byte.
+    pub rerun: Bytes,
 }
 
 /// How much one read may return. At least one event is returned where there is one, whatever its size.
@@ -135,6 +164,14 @@ pub trait StreamLog: Send + Sync + 'static {
         last: Option<Bytes>,
         keep: Duration,
     ) -> StoreFuture<'_, Result<Appended, WriteError>>;
+
+    /// Makes another backend the owner and the writer of a call that is not sealed, where what it takes to run it again was kept
+    /// ([`NewStream::rerun`]); where it was not, the answer is `None` and nothing has changed.
+    ///
+    /// Of any number of backends that try at one epoch exactly one wins, and the others are [`WriteError::Fenced`]; the same again (epoch
+    /// and owner) is a success. From then on the former owner is fenced, and [`BackendRegistry`](crate::BackendRegistry) counts the call
+    /// among those of the new one.
+    fn take_over(&self, by: TakeOver) -> StoreFuture<'_, Result<Option<TakenOver>, WriteError>>;
 
     /// Reads the events after `after` (0 for all).
     fn read_after(

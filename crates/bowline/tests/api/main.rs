@@ -10,6 +10,7 @@ mod http;
 mod life;
 mod modern;
 mod prompts;
+mod rerun;
 mod resources;
 mod stdio;
 mod tasks;

@@ -2,7 +2,7 @@
 
 use crate::duration;
 use clap::ValueEnum;
-use std::{path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
 /// Which transport is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -30,7 +30,7 @@ pub(crate) enum EraChoice {
     Modern,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct RemoteOptions {
     /// A header for every request, such as `Authorization: Bearer ${TOKEN}`; repeat it. `${NAME}` is a variable of the
     /// environment. With an Authorization header nobody is asked to log in.
@@ -61,7 +61,7 @@ pub(crate) struct RemoteOptions {
     pub(crate) login: LoginOptions,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 #[command(next_help_heading = "Login (OAuth, when the server asks for it)")]
 pub(crate) struct LoginOptions {
     /// Never log in: a server that asks for it is refused.
@@ -106,6 +106,18 @@ pub(crate) struct LoginOptions {
     pub(crate) credentials: Option<PathBuf>,
 }
 
+/// Headers, tokens and what is said of a client hold secrets: none is shown.
+impl fmt::Debug for RemoteOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { transport, era, allow_http, .. } = self;
+        f.debug_struct("RemoteOptions")
+            .field("transport", transport)
+            .field("era", era)
+            .field("allow_http", allow_http)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A duration; mcp-remote's are bare seconds.
 fn seconds_or_duration(text: &str) -> Result<Duration, duration::DurationError> {
     let text = text.trim();
@@ -118,6 +130,27 @@ fn seconds_or_duration(text: &str) -> Result<Duration, duration::DurationError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn debug_shows_no_secret() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            remote: RemoteOptions,
+        }
+        let line = [
+            "x",
+            "--token",
+            "hunter2",
+            "-H",
+            "A: hunter2",
+            "--static-oauth-client-info",
+            "hunter2",
+            "--allow-http",
+        ];
+        let shown = format!("{:?}", <Line as clap::Parser>::parse_from(line).remote);
+        assert!(shown.contains("allow_http: true") && !shown.contains("hunter2"), "{shown}");
+    }
 
     #[test]
     fn bare_numbers_are_seconds() {

@@ -1,6 +1,9 @@
 //! What went wrong, for people, for programs, and as an exit code.
 
-use super::output::{self, Output};
+use super::{
+    output::{self, Output},
+    text::clean,
+};
 use crate::complain;
 use bowline_client::{CallError, ConnectError, ErrorObject, Raw, code};
 use std::{fmt, io};
@@ -77,7 +80,8 @@ impl Failure {
         if self.unread {
             return;
         }
-        complain(&self.message);
+        // It may hold the words of a server.
+        complain(self);
         if output == Output::Json && self.code != USAGE {
             let object = Raw::from_value(&self.object).unwrap_or_else(|_| Raw::empty_object());
             // The message is on stderr in any case.
@@ -108,7 +112,7 @@ impl From<crate::client::SetupError> for Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&clean(&self.message))
     }
 }
 
@@ -145,6 +149,8 @@ mod tests {
         ] {
             assert_eq!(Failure::call(&error, runs).exit_code(), code, "{error:?}");
         }
+        let coloured = CallError::Protocol(ErrorObject::new(-1, "\u{1b}[2Jx"));
+        assert!(Failure::reading(&coloured).to_string().ends_with(" [2Jx"));
         let unreachable = ConnectError::Failed { target: "a".into(), message: "b".into() };
         assert_eq!(Failure::from(unreachable).exit_code(), 4);
         assert_eq!(

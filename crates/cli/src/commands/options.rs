@@ -84,7 +84,7 @@ Examples:
   bowline call https://mcp.example.com/mcp forecast city=Turku days:=3
   bowline call http://127.0.0.1:8000/mcp draw --json '{\"shape\":\"circle\"}' --save .
   jq '{text: .title}' note.json | bowline call http://127.0.0.1:8000/mcp echo -
-  bowline call echo text=hello -- npx -y @modelcontextprotocol/server-everything
+  bowline call echo message=hello -- npx -y @modelcontextprotocol/server-everything
 
 Arguments:
   key=value   a text

@@ -36,10 +36,6 @@ impl Watch {
         let print = async {
             let mut printed = 0;
             while let Some(note) = notes.recv().await {
-                // The answer of a modern server to the wish to be told: nothing happened.
-                if &*note.method == "notifications/subscriptions/acknowledged" {
-                    continue;
-                }
                 print(output, &note)?;
                 printed += 1;
                 if self.count.is_some_and(|count| printed >= count) {

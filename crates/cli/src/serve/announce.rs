@@ -27,6 +27,8 @@ pub(crate) struct Announcement {
     pub(crate) snippet: String,
     /// One sentence each, the worst first.
     pub(crate) warnings: Vec<String>,
+    /// What clients have to write in the place of the address that is shown.
+    names: Option<String>,
     /// Where health and metrics are, if not beside the endpoint.
     admin: Option<SocketAddr>,
     command: String,
@@ -36,10 +38,11 @@ pub(crate) struct Announcement {
 impl Announcement {
     pub(crate) fn new(settings: &Settings, bound: SocketAddr, admin: Option<SocketAddr>) -> Self {
         let scheme = if settings.tls.is_some() { "https" } else { "http" };
-        let url = url(scheme, bound, &settings.path);
+        let url = format!("{scheme}://{}{}", local(bound), settings.path);
         Self {
             snippet: snippet(&server_name(&settings.child), &url, settings.tokens.is_some()),
             warnings: warnings(settings, bound),
+            names: names(settings, bound),
             admin,
             command: settings.child.name.clone(),
             child_log: match settings.child.stderr {
@@ -60,6 +63,9 @@ impl Announcement {
                 for warning in &self.warnings {
                     tracing::warn!("{warning}");
                 }
+                if let Some(names) = &self.names {
+                    tracing::info!("{names}");
+                }
                 tracing::info!(url = %self.url, command = %self.command, config = %self.snippet, admin = self.admin.map(tracing::field::display), "serving");
             }
         }
@@ -74,12 +80,13 @@ impl Announcement {
             text.push('\n');
         }
         let Self { url, snippet, command, child_log, .. } = self;
+        let names = self.names.as_ref().map_or_else(String::new, |names| format!("{names}\n\n"));
         let admin = self.admin.map_or_else(String::new, |admin| {
             format!("Health and metrics: http://{admin}/healthz, /readyz, /metrics\n\n")
         });
         let _ = write!(
             text,
-            "bowline {} serves {command} at\n\n    {url}\n\nFor the configuration of a host:\n\n{snippet}\n\n{admin}\
+            "bowline {} serves {command} at\n\n    {url}\n\nFor the configuration of a host:\n\n{snippet}\n\n{names}{admin}\
              {command} is started when a client connects; {child_log}. Ctrl-C stops.\n\n",
             env!("CARGO_PKG_VERSION"),
         );
@@ -88,13 +95,23 @@ impl Announcement {
 }
 
 /// The address that a client on this machine uses.
-fn url(scheme: &str, bound: SocketAddr, path: &str) -> String {
+fn local(bound: SocketAddr) -> SocketAddr {
     let ip = match bound.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
-    format!("{scheme}://{}{path}", SocketAddr::new(ip, bound.port()))
+    SocketAddr::new(ip, bound.port())
+}
+
+/// Said where --allow-host refuses the address that is shown: a configuration that was copied from here would get 403.
+fn names(settings: &Settings, bound: SocketAddr) -> Option<String> {
+    let local = local(bound);
+    let checked = !settings.hosts.is_empty();
+    let refused = checked && !settings.hosts.allow(local.to_string().as_bytes(), bound.ip().is_loopback());
+    refused.then(|| {
+        format!("Clients write a name that --allow-host lists in the place of {local}, which it refuses.")
+    })
 }
 
 /// What stands for a token in the configuration of a host.
@@ -225,6 +242,23 @@ mod tests {
         let text =
             announcement(&["--env", "A=hunter2", "--", "x", "--token", "hunter2"], "127.0.0.1:1").text();
         assert!(!text.contains("hunter2"), "{text}");
+    }
+
+    #[test]
+    fn an_address_that_would_be_refused_is_not_left_standing_alone() {
+        for (bound, hosts, refused) in [
+            ("0.0.0.0:80", &["mcp.example.com"][..], true),
+            ("0.0.0.0:80", &["mcp.example.com", "127.0.0.1"], false),
+            ("0.0.0.0:80", &["*"], false),
+            ("0.0.0.0:80", &[], false),
+            ("127.0.0.1:80", &["mcp.example.com"], false),
+        ] {
+            let args: Vec<&str> =
+                hosts.iter().flat_map(|host| ["--allow-host", host]).chain(["--", "cat"]).collect();
+            let text = announcement(&args, bound).text();
+            let said = text.contains("in the place of 127.0.0.1:80");
+            assert_eq!(said, refused, "{bound} {hosts:?}: {text}");
+        }
     }
 
     #[test]

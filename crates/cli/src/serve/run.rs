@@ -13,7 +13,9 @@ use bowline_gateway::{
     Gateway, GatewayOptions,
     child::{Guard, GuardCommand, GuardError, SpawnError},
 };
-use bowline_server::{Endpoint, ListenerOptions, raise_file_limit, serve, serve_admin, serve_secured};
+use bowline_server::{
+    Endpoint, ListenerOptions, Takeover, raise_file_limit, serve, serve_admin, serve_secured,
+};
 use std::{io, process::ExitCode, sync::Arc, time::Duration};
 use tokio::{
     net::TcpListener,
@@ -159,6 +161,7 @@ fn gateway(settings: &Settings, guard: Guard) -> Arc<Gateway> {
     options.max_children = settings.max_children;
     options.max_modern_children = settings.modern.max_children;
     options.modern_idle = settings.modern.idle;
+    options.learn_tools = settings.endpoint.takeover == Takeover::Rerun;
     options.join_reissued = settings.modern.join_reissued;
     Gateway::new(options, guard)
 }

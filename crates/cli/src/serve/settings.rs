@@ -4,7 +4,7 @@ use super::{
     address::{Address, AddressError},
     command::{self, CommandError, ModernSettings},
     keys::{self, KeyError},
-    options::{ChildMode, Mode, Response, ServeOptions, Stale},
+    options::{ChildMode, Mode, Response, ServeOptions, Stale, TakeoverOption},
     store::{StoreOptions, StoreUrl, StoreUrlError},
     tls::{Tls, TlsError},
     tokens::{TokenError, Tokens},
@@ -15,7 +15,7 @@ use bowline_proto::{
     http::{AllowListError, AllowedHosts, AllowedOrigins, SessionMode, StaleSession},
     legacy::RetryPolicy,
 };
-use bowline_server::{ListenerOptions, Options, Rate, ResponseMode};
+use bowline_server::{ListenerOptions, Options, Rate, ResponseMode, Takeover};
 use clap::{ArgMatches, parser::ValueSource};
 use std::{ffi::OsString, num::NonZeroUsize, sync::Arc, time::Duration};
 
@@ -38,6 +38,10 @@ pub(crate) enum UsageError {
         "--rotate-key-every needs a --store that several processes share, and no key of yours: keys of BOWLINE_KEY or --key-file are replaced there"
     )]
     Rotation,
+    #[error(
+        "--takeover rerun needs a --store that several processes share: nobody else could run the calls of this one"
+    )]
+    TakeoverAlone,
     #[error("--reuse-port needs a port: with port 0 every process has one of its own; say --port N")]
     ReuseAnyPort,
     #[error("--allow-origin: {0}")]
@@ -128,6 +132,9 @@ impl Settings {
         if state.rotate_key_every.is_some() && (!store.is_shared() || keyring.is_some()) {
             return Err(UsageError::Rotation);
         }
+        if state.takeover == TakeoverOption::Rerun && !store.is_shared() {
+            return Err(UsageError::TakeoverAlone);
+        }
         if state.reuse_port && address.port == 0 {
             return Err(UsageError::ReuseAnyPort);
         }
@@ -181,6 +188,11 @@ impl Settings {
             burst: access.rate_burst.unwrap_or(rate.count),
         });
         endpoint.rotate_key_every = state.rotate_key_every;
+        endpoint.takeover = match state.takeover {
+            TakeoverOption::Error => Takeover::Error,
+            TakeoverOption::Rerun => Takeover::Rerun,
+        };
+        endpoint.max_reruns = state.max_reruns;
         let mut listener = ListenerOptions::default();
         listener.max_connections = network.max_connections;
         listener.header_timeout = access.header_timeout;
@@ -374,6 +386,15 @@ mod tests {
     }
 
     #[test]
+    fn a_take_over_is_an_error_unless_somebody_says_otherwise() {
+        let endpoint = settings("--store sqlite:/tmp/x -- cat").unwrap().endpoint;
+        assert_eq!((endpoint.takeover, endpoint.max_reruns), (Takeover::Error, 1));
+        let told = "--store redis://localhost --takeover rerun --max-reruns 3 -- cat";
+        let endpoint = settings(told).unwrap().endpoint;
+        assert_eq!((endpoint.takeover, endpoint.max_reruns), (Takeover::Rerun, 3));
+    }
+
+    #[test]
     fn refusals_say_what_to_write() {
         for (line, message) in [
             ("", "no command: say which MCP server to serve"),
@@ -394,6 +415,9 @@ mod tests {
             ("--stale-session ignore -- cat", "--stale-session ignore needs --session-mode stateless"),
             ("--stateful --stateless -- cat", "contradict each other"),
             ("--stateless --child session -- cat", "--child session cannot serve --session-mode stateless"),
+            ("--takeover rerun -- cat", "--takeover rerun needs a --store that several processes share"),
+            ("--takeover maybe -- cat", "error, rerun"),
+            ("--max-reruns 0 -- cat", "1..=100"),
             ("--pool 3 -- cat", "--pool needs --session-mode stateless"),
             ("--stateless --child shared --pool 3 -- cat", "--pool and --child shared contradict each other"),
             ("--join-reissued 30s -- cat", "--join-reissued needs tokens"),

@@ -84,7 +84,9 @@ impl Plain {
             REVISION,
             LAST_EVENT_ID,
         ] {
-            headers.remove(owned);
+            if headers.remove(&owned).is_some() {
+                tracing::warn!(header = %owned, "a header that the client writes itself: the given one is not sent");
+            }
         }
         Ok(Self { agent: Agent::new(uri, options)?, headers, authorizer: options.authorizer.clone() })
     }

@@ -26,18 +26,29 @@ pub(crate) struct PipeLink {
 
 /// A pipe that is open, or was.
 pub(crate) struct Live {
-    sender: AsyncMutex<Box<dyn PipeSender>>,
+    sender: Arc<AsyncMutex<Box<dyn PipeSender>>>,
     waiting: Mutex<HashMap<RequestId, oneshot::Sender<Reply>>>,
     ended: watch::Sender<bool>,
     peer: Mutex<Option<Arc<Peer>>>,
 }
 
 impl Live {
+    /// Cancel safe: the message goes out whole or not at all.
     pub(crate) async fn send(&self, message: Bytes) -> Result<(), TransportError> {
+        let mut sender = Arc::clone(&self.sender).lock_owned().await;
         if self.has_ended() {
             return Err(TransportError::before("the pipe has ended"));
         }
-        self.sender.lock().await.send(message).await
+        let mut ended = self.ended.subscribe();
+        // A task of its own: half a message of a call that was given up would spoil the next one. There is one at a time.
+        let sending = tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                sent = sender.send(message) => sent,
+                _ = ended.wait_for(|ended| *ended) => Err(TransportError::after("the pipe has ended")),
+            }
+        });
+        sending.await.unwrap_or_else(|_| Err(TransportError::after("sending was broken off")))
     }
 
     /// Sends a request; the receiver gets its reply, or an error when the pipe ends first.
@@ -124,7 +135,7 @@ impl PipeLink {
         let opened = self.connector.connect().await;
         let Pipe { sender, receiver } = opened.map_err(|error| CallError::transport(error.message))?;
         let live = Arc::new(Live {
-            sender: AsyncMutex::new(sender),
+            sender: Arc::new(AsyncMutex::new(sender)),
             waiting: Mutex::default(),
             ended: watch::Sender::new(false),
             peer: Mutex::new(None),
@@ -265,7 +276,7 @@ impl PipeLink {
         if let Some(live) = live {
             live.end();
             let within = core.options.close_timeout;
-            // Where somebody hangs in a write, dropping the pipe ends that.
+            // A write that hangs was told to end.
             let Ok(mut sender) = tokio::time::timeout(within, live.sender.lock()).await else { return };
             sender.close(within).await;
         }

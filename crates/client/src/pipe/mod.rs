@@ -42,7 +42,7 @@ impl std::fmt::Debug for Pipe {
 
 /// Sends messages.
 pub trait PipeSender: Send + 'static {
-    /// Sends one JSON-RPC message, as JSON text.
+    /// Sends one JSON-RPC message, as JSON text. The future is dropped before its end only where the whole pipe is given up.
     fn send(&mut self, message: Bytes) -> BoxFuture<'_, Result<(), TransportError>>;
 
     /// Says that nothing else will be sent, and gives the server at most `within` to end.

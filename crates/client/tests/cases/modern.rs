@@ -155,6 +155,67 @@ async fn tasks_fail_and_are_cancelled() {
     .await;
 }
 
+/// A task that asks on and on, or what nobody can answer, is given up and cancelled.
+#[tokio::test]
+async fn a_task_that_never_stops_asking_is_cancelled() {
+    let asks = |key: &str| {
+        on("POST", "tasks/get").result(&format!(
+            r#"{{"taskId":"x","status":"input_required","pollIntervalMs":50,"inputRequests":{{"{key}":{{"method":"elicitation/create","params":{{"message":"?"}}}}}}}}"#
+        ))
+    };
+    let begin = || {
+        on("POST", "tools/call")
+            .result(r#"{"resultType":"task","taskId":"x","status":"working","pollIntervalMs":50}"#)
+    };
+    for (most, handlers) in
+        [(2, Handlers::new().elicitation(|_| async { Ok(ElicitReply::Decline) })), (16, Handlers::new())]
+    {
+        let server = serve([
+            begin(),
+            asks("a"),
+            asks("b"),
+            asks("c"),
+            on("POST", "tasks/update").always().result("{}"),
+            on("POST", "tasks/cancel").result("{}"),
+        ])
+        .await;
+        let mut options = modern().handler(handlers);
+        options.max_rounds = most;
+        let client = connect_with(&server, options).await;
+        let outcome = call(&client).await;
+        assert!(matches!(outcome, Err(CallError::OutcomeUnknown { .. })), "{outcome:?}");
+        bowline_testkit::eventually("the cancellation", Duration::from_secs(2), || {
+            server.count("POST", "tasks/cancel") == 1
+        })
+        .await;
+    }
+}
+
+/// A server that was replaced knows no task of the one before it, one that is gone says nothing, one that wants another login refuses:
+/// none of that says that the tool did not run.
+#[tokio::test]
+async fn a_task_that_is_lost_may_have_run() {
+    let begin = || {
+        on("POST", "tools/call")
+            .result(r#"{"resultType":"task","taskId":"x","status":"working","pollIntervalMs":50}"#)
+    };
+    let unknown = r#"{"jsonrpc":"2.0","id":$ID,"error":{"code":-32602,"message":"Task not found"}}"#;
+    for lost in [
+        on("POST", "tasks/get").json(200, "", unknown),
+        on("POST", "tasks/get").answer(401, "", ""),
+        on("POST", "tasks/get").always().answer(503, "", ""),
+    ] {
+        let server = serve([begin(), lost]).await;
+        let mut options = modern();
+        options.outage = Duration::from_millis(300);
+        let client = connect_with(&server, options).await;
+        let error = call(&client).await.unwrap_err();
+        assert!(error.may_have_run(), "{error:?}");
+        let told = error.to_error_object().data.and_then(|data| data.member("outcome")?.string());
+        assert_eq!(told.as_deref(), Some("unknown"), "{error:?}");
+    }
+}
+
 /// The end of the stream says that a call is cancelled: no message does.
 #[tokio::test]
 async fn a_dropped_call_closes_its_stream_and_posts_nothing() {
@@ -248,7 +309,10 @@ async fn listening_goes_on_after_the_stream_ended() {
     let server = Scripted::start(steps).await;
     let heard = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let (lists, resources) = (Arc::clone(&heard), Arc::clone(&heard));
+    let methods = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let all = Arc::clone(&methods);
     let handlers = Handlers::new()
+        .on_notification(move |note| all.lock().push(note.method.to_string()))
         .on_list_changed(move |list| lists.lock().push(format!("{list:?}")))
         .on_resource_updated(move |uri| resources.lock().push(uri));
     let mut options = modern().handler(handlers);
@@ -268,6 +332,8 @@ async fn listening_goes_on_after_the_stream_ended() {
         |n: usize| server.of("POST", "subscriptions/listen")[n].json()["params"]["notifications"].clone();
     assert_eq!(filter(0), json!({ "toolsListChanged": true }));
     assert_eq!(filter(2), json!({ "toolsListChanged": true, "resourceSubscriptions": ["file:///a"] }));
+    // The server's word that it began comes first, and is the client's own affair.
+    assert_eq!(methods.lock()[0], "notifications/tools/list_changed");
 }
 
 /// What a legacy server would be asked by its own message goes with every request.

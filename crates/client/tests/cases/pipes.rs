@@ -2,7 +2,8 @@
 
 use crate::kit::*;
 use bowline_client::{
-    CallError, Client, Connector, Era, Handlers, Pipe, PipeReceiver, PipeSender, Target, TransportError,
+    CallError, CallOptions, Client, Connector, Era, Handlers, Pipe, PipeReceiver, PipeSender, Target,
+    TransportError,
 };
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -202,4 +203,91 @@ async fn a_modern_server_on_a_custom_pipe_is_called_and_listened_to() {
     assert!(sent.iter().filter(|message| !message["id"].is_null()).all(|message| {
         message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
     }));
+}
+
+/// A pipe that takes half of a message and then, for a call of `stuck`, nothing until the gate opens.
+struct Halting {
+    wire: Arc<parking_lot::Mutex<String>>,
+    gate: Arc<tokio::sync::Semaphore>,
+    answers: Option<mpsc::Sender<Bytes>>,
+}
+
+impl Connector for Halting {
+    fn connect(&self) -> BoxFuture<'_, Result<Pipe, TransportError>> {
+        let (answers, receiver) = mpsc::channel(16);
+        let (wire, gate) = (Arc::clone(&self.wire), Arc::clone(&self.gate));
+        let sender = Self { wire, gate, answers: Some(answers) };
+        Box::pin(async { Ok(Pipe { sender: Box::new(sender), receiver: Box::new(FromServer(receiver)) }) })
+    }
+
+    fn describe(&self) -> String {
+        "a pipe that halts".into()
+    }
+}
+
+impl PipeSender for Halting {
+    fn send(&mut self, message: Bytes) -> BoxFuture<'_, Result<(), TransportError>> {
+        Box::pin(async move {
+            let text = String::from_utf8(message.into()).unwrap();
+            let (half, rest) = text.split_at(text.len() / 2);
+            self.wire.lock().push_str(half);
+            if text.contains("stuck") {
+                self.gate.acquire().await.unwrap().forget();
+            }
+            self.wire.lock().push_str(&format!("{rest}\n"));
+            let message: Value = serde_json::from_str(&text).unwrap();
+            let result = match message["method"].as_str() {
+                Some("initialize") => {
+                    json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {} } })
+                }
+                _ => json!({ "content": [{ "type": "text", "text": "done" }] }),
+            };
+            if !message["id"].is_null() {
+                let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
+                self.answers.as_ref().unwrap().send(answer.to_string().into()).await.unwrap();
+            }
+            Ok(())
+        })
+    }
+
+    fn close(&mut self, _: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// A call that is given up in the middle of its message leaves a whole one on the pipe: the next message is not glued to half of it.
+#[tokio::test]
+async fn a_call_that_is_given_up_in_the_middle_of_its_message_spoils_no_other() {
+    let wire = Arc::new(parking_lot::Mutex::new(String::new()));
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let halting = Halting { wire: Arc::clone(&wire), gate: Arc::clone(&gate), answers: None };
+    let client = Client::connect(Target::custom(halting), options()).await.unwrap();
+    let short = CallOptions::default().timeout(Some(Duration::from_millis(50)));
+    let given_up = client.call_tool_with("stuck", &json!({}), short).await;
+    assert!(matches!(given_up, Err(CallError::Timeout { may_have_run: true, .. })), "{given_up:?}");
+    gate.add_permits(1);
+    assert_eq!(text(call(&client).await), "done");
+    let wire = wire.lock().clone();
+    let sent: Vec<Value> = wire.lines().map(|line| serde_json::from_str(line).expect(&wire)).collect();
+    assert!(sent.iter().any(|message| message["params"]["name"] == "stuck"), "{wire}");
+}
+
+/// Such a message does not keep a pipe open that is closed.
+#[tokio::test]
+async fn a_message_that_hangs_does_not_keep_the_pipe() {
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let wire = Arc::new(parking_lot::Mutex::new(String::new()));
+    let halting = Halting { wire: Arc::clone(&wire), gate: Arc::clone(&gate), answers: None };
+    let client = Client::connect(Target::custom(halting), options()).await.unwrap();
+    let stuck = tokio::spawn({
+        let client = client.clone();
+        async move { client.call_tool("stuck", &json!({})).await }
+    });
+    bowline_testkit::eventually("the message hangs", Duration::from_secs(2), || !wire.lock().ends_with('\n'))
+        .await;
+    client.close().await;
+    assert!(matches!(stuck.await.unwrap(), Err(CallError::OutcomeUnknown { .. })), "half of it was sent");
+    drop(client);
+    bowline_testkit::eventually("the pipe is gone", Duration::from_secs(2), || Arc::strong_count(&gate) == 1)
+        .await;
 }

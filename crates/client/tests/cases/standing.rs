@@ -122,3 +122,25 @@ async fn what_comes_on_the_stream_is_heard_and_answered() {
         serde_json::json!({ "elicitation": { "form": {} } })
     );
 }
+
+/// A server that pings on and takes no answer holds so many answers and no more.
+#[tokio::test]
+async fn a_flood_of_pings_is_answered_within_bounds() {
+    let ping = |n: usize| format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{n},\"method\":\"ping\"}}\n\n");
+    let flood: String = (0..500).map(ping).collect();
+    let after = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"after\"}}\n\n";
+    let steps = with_session([
+        on("GET", "").stream().raw(flood + after).then(Act::Hold),
+        on("POST", "").when(|seen| seen.body.contains("\"result\"")).always().then(Act::Hold),
+    ]);
+    let server = Scripted::start(steps).await;
+    let heard = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let hears = Arc::clone(&heard);
+    let options = standing().handler(Handlers::new().on_log(move |line| hears.lock().push(line.data)));
+    let client = connect_with(&server, options).await;
+    bowline_testkit::eventually("what follows", Duration::from_secs(5), || *heard.lock() == ["after"]).await;
+    let answers = || server.seen().iter().filter(|seen| seen.body.contains("\"result\"")).count();
+    bowline_testkit::eventually("the answers", Duration::from_secs(5), || answers() >= 64).await;
+    client.close().await;
+    assert_eq!(answers(), 64);
+}

@@ -213,6 +213,7 @@ impl Keeper {
                     && let Reply::Result(result) = &reply
                 {
                     self.common.headers.note(&self.common.name, result);
+                    self.common.repeatable.note(result);
                 }
                 Some(reply)
             }
@@ -305,6 +306,10 @@ impl Keeper {
                     Start::First => {}
                     Start::TakenUp => self.compare_noted(&upstream).await,
                     Start::Again => self.compare(&upstream).await,
+                }
+                // The one client of a process that is new reads the list itself.
+                if start != Start::First || self.place.lock().is_none() {
+                    self.learn_tools(&upstream).await;
                 }
                 // A process that lives has come up; until then a crash loop stays one.
                 sleep(self.common.options.restart.stable).await;

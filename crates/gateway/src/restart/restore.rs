@@ -126,6 +126,16 @@ impl Keeper {
         }
     }
 
+    /// Reads the list of tools, where it has to be known which of them may run twice, and no client has read it through this gateway.
+    pub(super) async fn learn_tools(&self, upstream: &Arc<Upstream>) {
+        let told = self.told.lock().clone();
+        let has_tools = told.and_then(|told| told.member("capabilities")?.member("tools")).is_some();
+        if self.common.options.learn_tools && has_tools && !self.common.repeatable.is_known() {
+            upstream.initialized(None);
+            let _ = self.read(upstream, &KINDS[0]).await;
+        }
+    }
+
     fn announces(&self, kind: &ListKind) -> bool {
         let told = self.told.lock().clone();
         let list = told.and_then(|told| told.member("capabilities")?.member(kind.capability));
@@ -139,6 +149,9 @@ impl Keeper {
                 .next()
                 .and_then(|cursor| Raw::from_value(&serde_json::json!({ "cursor": cursor })).ok());
             let page = upstream.ask(kind.method, params, self.common.options.init_timeout).await.ok()?;
+            if kind.method == "tools/list" {
+                self.common.repeatable.note(&page);
+            }
             pages.add(kind, &page)?;
             if pages.next().is_none() {
                 return Some(pages);

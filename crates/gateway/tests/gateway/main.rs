@@ -12,6 +12,7 @@ mod modern;
 mod odd;
 mod questions;
 mod reissues;
+mod repeatable;
 mod shared;
 mod support;
 mod taken_up;

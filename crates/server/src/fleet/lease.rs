@@ -18,8 +18,10 @@ pub(crate) struct Lease {
     renew: Duration,
     /// Until when it is in force at least, counted from before it was asked for; 0 where it never was.
     until: AtomicU64,
-    /// Since when it has been in force without a break.
-    since: AtomicU64,
+    /// When the last renewal that succeeded was asked for.
+    renewed: AtomicU64,
+    /// From when on this backend may say that others are dead, if it goes on renewing.
+    judges: AtomicU64,
     /// Whether it may be over: then nothing that nobody waits for is worked on.
     fenced: watch::Sender<bool>,
 }
@@ -31,22 +33,23 @@ impl Lease {
             ttl: millis(ttl),
             renew: options.lease_renew.min(ttl / 3).max(Duration::from_millis(10)),
             until: AtomicU64::new(0),
-            since: AtomicU64::new(0),
+            renewed: AtomicU64::new(0),
+            judges: AtomicU64::new(u64::MAX),
             fenced: watch::Sender::new(false),
         }
     }
 
-    /// Notes what came of a renewal that was begun at `asked`.
-    pub(crate) fn note(&self, core: &Core, asked: Millis, renewed: bool) {
+    /// Notes what came of a renewal that was begun at `asked`: for how long somebody has watched without a break, says the store.
+    pub(crate) fn note(&self, core: &Core, asked: Millis, watched: Option<Duration>) {
         if let Some(fleet) = &core.fleet {
-            fleet.note_store(core, renewed);
+            fleet.note_store(core, watched.is_some());
         }
-        if renewed {
-            let before = self.until.swap(asked.0 + self.ttl, Ordering::AcqRel);
-            // By then it may have been over for a while.
-            if before <= core.now().0 || before == 0 {
-                self.since.store(asked.0.max(1), Ordering::Release);
-            }
+        if let Some(watched) = watched {
+            self.until.store(asked.0 + self.ttl, Ordering::Release);
+            self.renewed.store(asked.0, Ordering::Release);
+            // Who has only come back to the store, or finds that nobody could reach it, lets everybody have the time to renew.
+            let still = self.ttl.saturating_sub(millis(watched));
+            self.judges.store(core.now().0 + still, Ordering::Release);
         }
         self.fence(core);
     }
@@ -65,10 +68,15 @@ impl Lease {
         core.now().0 < self.until.load(Ordering::Acquire)
     }
 
-    /// Whether it has been in force for so long that every other backend which lives had the time to renew its own: who has only come
-    /// back to the store says nothing about others.
+    /// Whether this backend may say that others are dead: for as long as a lease lasts, somebody has renewed one without a break. So the
+    /// store could be reached, and whoever lives had the time to renew its own. That this backend has just come is no matter.
+    ///
+    /// A store that is away costs somebody alive the lease after two thirds of it, since it is renewed three times. Who has not renewed
+    /// for half of one may have been away from the store as well, and does not say anything before it has.
     pub(super) fn may_judge(&self, core: &Core) -> bool {
-        self.is_held(core) && core.now().0.saturating_sub(self.since.load(Ordering::Acquire)) >= self.ttl
+        let now = core.now().0;
+        now >= self.judges.load(Ordering::Acquire)
+            && now.saturating_sub(self.renewed.load(Ordering::Acquire)) <= self.ttl / 2
     }
 
     /// Waits until the lease is lost, or in force again.
@@ -86,20 +94,24 @@ pub(super) async fn keep(core: Weak<Core>) {
             let asked = core.now();
             let renewal = core.store.renew(core.backend, core.is_draining(), core.options.lease_ttl);
             let renewed = match tokio::time::timeout(fleet.lease.renew, renewal).await {
-                Ok(Ok(())) => true,
+                Ok(Ok(watched)) => Some(watched),
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "the sign of life of this backend could not be given");
-                    false
+                    None
                 }
                 Err(_) => {
                     tracing::warn!("the store did not take the sign of life of this backend in time");
-                    false
+                    None
                 }
             };
             fleet.lease.note(&core, asked, renewed);
-            // Where it has failed, soon again.
-            let pause =
-                if renewed { fleet.lease.renew } else { fleet.lease.renew.min(Duration::from_secs(1)) };
+            // Counted from when it was asked for, so that a slow store does not make it seldom. Where it has failed, soon again.
+            let took = Duration::from_millis(core.now().0.saturating_sub(asked.0));
+            let pause = if renewed.is_some() {
+                fleet.lease.renew.saturating_sub(took).max(Duration::from_millis(10))
+            } else {
+                fleet.lease.renew.min(Duration::from_secs(1))
+            };
             (pause, fleet.leaving.clone())
         };
         // The core is not held while there is nothing to do.

@@ -3,6 +3,7 @@
 mod keys;
 mod lease;
 mod reaper;
+pub(crate) mod rerun;
 
 pub(crate) use lease::Lease;
 pub(crate) use reaper::{orphaned, orphaned_task, owner_is_lost};
@@ -28,6 +29,8 @@ pub(crate) const BACKSTOP: Duration = Duration::from_secs(5);
 /// This backend among others.
 pub(crate) struct Fleet {
     pub(crate) lease: Lease,
+    /// Calls of others that are being taken over here.
+    claims: rerun::Claims,
     /// It has left: nothing renews its lease any more.
     left: AtomicBool,
     leaving: Arc<Notify>,
@@ -39,6 +42,7 @@ impl Fleet {
     pub(crate) fn new(core_options: &crate::Options) -> Self {
         Self {
             lease: Lease::new(core_options),
+            claims: rerun::Claims::default(),
             left: AtomicBool::new(false),
             leaving: Arc::default(),
             away_since: AtomicU64::new(0),
@@ -95,7 +99,7 @@ pub(crate) fn start(core: &Arc<Core>) {
     let Some(fleet) = &core.fleet else { return };
     // At once where the store answers at once, so that nothing that comes now has to wait.
     if let Some(renewed) = core.store.renew(core.backend, false, core.options.lease_ttl).now() {
-        fleet.lease.note(core, core.now(), renewed.is_ok());
+        fleet.lease.note(core, core.now(), renewed.ok());
     }
     crate::task::spawn(lease::keep(Arc::downgrade(core)));
     crate::task::spawn(reaper::sweep(Arc::downgrade(core)));

@@ -1,7 +1,10 @@
 //! Ends the calls of backends that died: whoever reads such a stream, or looks for them, seals it at a higher epoch. The store lets
 //! one seal win, so an owner that was only asleep is fenced off (SEMANTICS 6).
 
-use super::{alive, jittered, patiently};
+use super::{
+    alive, jittered, patiently,
+    rerun::{TakenUp, take_up},
+};
 use crate::{core::Core, log::Short, modern::TASKS};
 use bowline_proto::{
     cursor::StreamId,
@@ -9,10 +12,16 @@ use bowline_proto::{
 };
 use bowline_store::{BackendState, OpenStream, Page, Unavailable, WriteAt, WriteError};
 use bytes::Bytes;
-use std::{sync::Weak, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 /// How often a backend looks for others that died, more or less: together with a lease well below the 20 s that a caller may wait.
 const SWEEP: Duration = Duration::from_secs(5);
+
+/// The first time: where no backend lives for long, somebody has to look all the same.
+const FIRST: Duration = Duration::from_secs(1);
 
 /// How many streams are sealed in one go, and the pause between two: a backend that had very many must not keep the store from everybody
 /// else.
@@ -36,9 +45,10 @@ async fn is_gone(core: &Core, owner: bowline_store::BackendId) -> Result<bool, U
     Ok(patiently(core.store.backend_state(owner)).await? == BackendState::Gone)
 }
 
-/// Looks whether the stream of `page`, a call's that is not sealed, has lost its owner; then it is sealed. Returns whether it was.
+/// Looks whether the stream of `page`, a call's that is not sealed, has lost its owner; then it is run again or sealed. Returns whether
+/// something was done about it.
 pub(crate) async fn orphaned(
-    core: &Core,
+    core: &Arc<Core>,
     stream: StreamId,
     page: &Page,
     request: Option<&RequestId>,
@@ -48,6 +58,11 @@ pub(crate) async fn orphaned(
     }
     match is_gone(core, page.owner).await {
         Ok(true) => {
+            match take_up(core, stream, page.epoch).await {
+                TakenUp::Yes => return true,
+                TakenUp::Later => return false,
+                TakenUp::No => {}
+            }
             let last = request.map(|id| owner_is_lost().to_response(Some(id)));
             seal(core, stream, (page.epoch, page.tail), last, core.options.sealed_ttl).await
         }
@@ -65,7 +80,7 @@ pub(crate) async fn orphaned_task(core: &Core, stream: StreamId, page: &Page) ->
 }
 
 /// Seals a stream at the next epoch. Returns whether it is sealed now.
-async fn seal(
+pub(super) async fn seal(
     core: &Core,
     stream: StreamId,
     (epoch, tail): (u64, u64),
@@ -90,8 +105,10 @@ async fn seal(
 
 /// Looks for backends that died, now and then, until the endpoint is gone or has left.
 pub(super) async fn sweep(core: Weak<Core>) {
+    let mut pause = FIRST;
     loop {
-        tokio::time::sleep(jittered(SWEEP)).await;
+        tokio::time::sleep(jittered(pause)).await;
+        pause = SWEEP;
         let Some(core) = alive(&core) else { return };
         if !core.fleet.as_ref().is_some_and(|fleet| fleet.lease.may_judge(&core)) {
             continue;
@@ -111,8 +128,8 @@ pub(super) async fn sweep(core: Weak<Core>) {
     }
 }
 
-/// Ends every call of a backend that is gone.
-async fn bury(core: &Core, backend: bowline_store::BackendId) {
+/// Ends every call of a backend that is gone, or runs it again.
+async fn bury(core: &Arc<Core>, backend: bowline_store::BackendId) {
     loop {
         // Looked at again for each go: who lives again keeps the rest.
         if !is_gone(core, backend).await.unwrap_or(false) {
@@ -122,15 +139,22 @@ async fn bury(core: &Core, backend: bowline_store::BackendId) {
         if open.is_empty() {
             return;
         }
-        let mut sealed = 0;
+        let mut settled = 0;
         for OpenStream { id, epoch, tail, request_id, session, .. } in &open {
             let request = request_id.as_deref().and_then(|id| RequestId::from_json(id).ok());
             let is_task = session.as_deref() == Some(TASKS);
+            if !is_task {
+                let taken_up = take_up(core, *id, *epoch).await;
+                settled += usize::from(taken_up == TakenUp::Yes);
+                if taken_up != TakenUp::No {
+                    continue;
+                }
+            }
             let keep = if is_task { core.options.task_ttl } else { core.options.sealed_ttl };
             let last = request.map(|id| owner_is_lost().to_response(Some(&id)));
-            sealed += usize::from(seal(core, *id, (*epoch, *tail), last, keep).await);
+            settled += usize::from(seal(core, *id, (*epoch, *tail), last, keep).await);
         }
-        if sealed == 0 {
+        if settled == 0 {
             return;
         }
         tokio::time::sleep(PAUSE).await;

@@ -188,25 +188,25 @@ async fn accept<A: Answers, S: Secure>(
     let mut stop = std::pin::pin!(stop);
     let leaver = answers.clone();
     let mut leaving = std::pin::pin!(async move { leaver.leaves(options.hand_over).await });
-    let mut left = false;
     let mut second = tokio::time::interval(Duration::from_secs(1));
     second.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
+    let admit = |(stream, remote), place| {
+        let (answers, secure, stopping) = (answers.clone(), secure.clone(), stopping.subscribe());
+        crate::task::spawn(connection(stream, remote, answers, secure, options, place, stopping));
+    };
+    let last = loop {
         let accepted = tokio::select! {
             biased;
-            () = &mut stop => break,
+            () = &mut stop => break None,
             _ = second.tick() => {
                 places.tick();
                 continue;
             }
             // Those that the system has accepted for us are served: nobody else can.
             accepted = listener.accept() => accepted,
-            () = &mut leaving => {
-                left = true;
-                break;
-            }
+            () = &mut leaving => break Some(last_ones(listener)),
         };
-        let (stream, remote) = match accepted {
+        let accepted = match accepted {
             Ok(accepted) => accepted,
             Err(error) if passes(&error) => {
                 // Out of descriptors, say: others are being closed, so a pause helps and a loop does not.
@@ -216,43 +216,55 @@ async fn accept<A: Answers, S: Secure>(
             }
             Err(error) => return Err(error),
         };
-        let place = match places.take() {
-            Some(place) => place,
-            None => {
-                if let Some(metrics) = answers.counted() {
-                    metrics.connections_waited.up();
-                }
-                tokio::select! {
-                    biased;
-                    () = &mut stop => break,
-                    place = places.make_room() => place,
-                }
+        tokio::select! {
+            biased;
+            () = &mut stop => break None,
+            place = place(&places, &answers) => admit(accepted, place),
+        }
+    };
+    if let Some(last) = last {
+        let admit_all = async {
+            for accepted in last {
+                admit(accepted, place(&places, &answers).await);
+            }
+            loop {
+                second.tick().await;
+                places.tick();
             }
         };
-        let stopping = stopping.subscribe();
-        crate::task::spawn(connection(
-            stream,
-            remote,
-            answers.clone(),
-            secure.clone(),
-            options,
-            place,
-            stopping,
-        ));
-    }
-    drop(listener);
-    if left {
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut stop => break,
-                _ = second.tick() => places.tick(),
-            }
+        tokio::select! {
+            biased;
+            () = &mut stop => {}
+            () = admit_all => {}
         }
     }
     stopping.send_replace(true);
     let _ = tokio::time::timeout(LAST_BYTES, places.all_free()).await;
     Ok(())
+}
+
+/// Closes a listener. Returns the connections that the system had accepted for it: to close them would break requests that are in them
+/// already, and tokio may not have heard of those that came last.
+fn last_ones(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
+    let Ok(listener) = listener.into_std() else { return Vec::new() };
+    // It does not block, so that this ends with the queue. Where descriptors run out there is nothing to serve the others with.
+    std::iter::from_fn(|| listener.accept().ok())
+        .filter_map(|(stream, remote)| {
+            stream.set_nonblocking(true).ok()?;
+            Some((TcpStream::from_std(stream).ok()?, remote))
+        })
+        .collect()
+}
+
+/// A place for one more connection, as soon as there is one.
+async fn place(places: &Places, answers: &impl Answers) -> places::Place {
+    if let Some(place) = places.take() {
+        return place;
+    }
+    if let Some(metrics) = answers.counted() {
+        metrics.connections_waited.up();
+    }
+    places.make_room().await
 }
 
 fn passes(error: &io::Error) -> bool {

@@ -184,6 +184,7 @@ impl Round {
             epoch: 1,
             session: None,
             request_id: None,
+            rerun: None,
             open_ttl: left,
             max_events: 1,
             max_bytes: 1,

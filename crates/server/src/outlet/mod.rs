@@ -46,10 +46,8 @@ pub(crate) struct Outlet {
     pub(crate) kind: StreamKind,
     pub(crate) started: Millis,
     core: Arc<Core>,
-    session: Option<Arc<str>>,
     /// Whether its session ended; never set where there is none.
     ended: Arc<AtomicBool>,
-    request_id: Option<RequestId>,
     /// Whether it is the log of a task: then each event makes those before it obsolete.
     task: bool,
     state: Mutex<State>,
@@ -60,10 +58,20 @@ pub(crate) struct Outlet {
     /// Questions on this stream that wait for their answer.
     asking: AtomicU32,
     said: AtomicU64,
+    /// `None` once the stream of a call is made; a session's own may have to be made again.
+    making: Mutex<Option<Box<Making>>>,
     /// Whether a client has everything that there is to have.
     fetched: AtomicBool,
     /// The newest attachment that was seen, so that readers on other backends are noticed.
     generation: AtomicU64,
+}
+
+/// What a stream is made with.
+struct Making {
+    session: Option<Arc<str>>,
+    request_id: Option<RequestId>,
+    /// What is kept with the stream to run its call again.
+    rerun: Option<Bytes>,
 }
 
 /// What others wait for. All of it in one place: there are many of these, and few who wait.
@@ -95,17 +103,43 @@ impl State {
 }
 
 impl Outlet {
-    /// A stream that will be kept in the store.
+    /// A stream that will be kept in the store; with `rerun`, what it takes to run its call again is kept with it.
     pub(crate) fn new(
         core: &Arc<Core>,
         kind: StreamKind,
         stream: StreamId,
         session: Option<&Session>,
         request_id: Option<&RequestId>,
+        rerun: Option<Bytes>,
     ) -> Arc<Self> {
         let (session, ended) = (session.map(|session| session.id.clone()), session.map(Session::ended));
         let ended = ended.unwrap_or_default();
-        Self::on(core, Opened::NotYet, kind, stream, (session, ended), request_id)
+        let outlet = Self::on(core, Opened::NotYet, kind, stream, (session, ended), request_id);
+        if let Some(making) = &mut *outlet.making.lock() {
+            making.rerun = rerun;
+        }
+        outlet
+    }
+
+    /// The stream of a call that this backend has taken over at `epoch`, where it ended at `tail`.
+    pub(crate) fn taken_over(
+        core: &Arc<Core>,
+        stream: StreamId,
+        session: &Session,
+        request_id: &RequestId,
+        epoch: u64,
+        tail: u64,
+    ) -> Arc<Self> {
+        let of = if session.stateless {
+            (None, Arc::default())
+        } else {
+            (Some(session.id.clone()), session.ended())
+        };
+        let outlet = Self::on(core, Opened::Stored, StreamKind::Call, stream, of, Some(request_id));
+        outlet.state.lock().writer = Writer::take_over(writer_config(core), epoch, tail);
+        *outlet.making.lock() = None;
+        core.running.add(&outlet);
+        outlet
     }
 
     /// The log of a task.
@@ -128,19 +162,20 @@ impl Outlet {
         (session, ended): (Option<Arc<str>>, Arc<AtomicBool>),
         request_id: Option<&RequestId>,
     ) -> Arc<Self> {
-        let config =
-            WriterConfig { max_event_bytes: core.options.max_event_bytes, ..WriterConfig::default() };
         Arc::new(Self {
             stream,
             kind,
             started: core.now(),
             core: core.clone(),
             task: session.as_deref() == Some(TASKS),
-            session,
+            making: Mutex::new(Some(Box::new(Making {
+                session,
+                request_id: request_id.cloned(),
+                rerun: None,
+            }))),
             ended,
-            request_id: request_id.cloned(),
             state: Mutex::new(State {
-                writer: Writer::new(config, FIRST_EPOCH),
+                writer: Writer::new(writer_config(core), FIRST_EPOCH),
                 pumping: false,
                 foreign: false,
                 stuck: false,
@@ -156,10 +191,31 @@ impl Outlet {
         })
     }
 
+    /// Whether this backend writes the stream, at a later epoch than that.
+    pub(crate) fn writes_after(&self, epoch: u64) -> bool {
+        let state = self.state.lock();
+        state.writer.stop_reason().is_none() && state.writer.epoch() > epoch
+    }
+
     /// Makes the stream even if nothing is said yet.
     pub(crate) fn open(self: &Arc<Self>) {
         self.state.lock().writer.open();
         self.pump();
+    }
+
+    /// Makes a session's own stream anew, which the store has lost: what is said from now on is in it.
+    pub(crate) fn begin_again(self: &Arc<Self>) {
+        {
+            let mut state = self.state.lock();
+            // Who is at work on it finds out, and has something to say.
+            if state.pumping || self.kind != StreamKind::Standalone || self.is_unstored() {
+                return;
+            }
+            state.replace(Writer::new(writer_config(&self.core), FIRST_EPOCH));
+            state.foreign = false;
+            self.note_opened(Opened::NotYet);
+        }
+        self.open();
     }
 
     /// Says something. Returns whether it will be in the stream.
@@ -290,6 +346,10 @@ impl Outlet {
     fn is_unstored(&self) -> bool {
         self.facts.get().opened == Opened::Unstored
     }
+}
+
+fn writer_config(core: &Core) -> WriterConfig {
+    WriterConfig { max_event_bytes: core.options.max_event_bytes, ..WriterConfig::default() }
 }
 
 impl Drop for Outlet {

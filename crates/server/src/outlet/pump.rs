@@ -162,15 +162,17 @@ impl Outlet {
         let options = &self.core.options;
         let at = |offset| WriteAt { stream: self.stream, epoch, offset };
         match op {
-            Op::Create => self.create(
-                log,
-                NewStream {
+            Op::Create => {
+                let making = self.making.lock();
+                let making = making.as_deref();
+                let stream = NewStream {
                     id: self.stream,
                     kind: self.kind,
                     owner: self.core.backend,
                     epoch: FIRST_EPOCH,
-                    session: self.session.as_deref().map(Into::into),
-                    request_id: self.request_id.as_ref().map(RequestId::to_json),
+                    session: making.and_then(|making| making.session.as_deref()).map(Into::into),
+                    request_id: making.and_then(|making| making.request_id.as_ref()).map(RequestId::to_json),
+                    rerun: making.and_then(|making| making.rerun.clone()),
                     open_ttl: match self.kind {
                         StreamKind::Call if self.task => options.open_ttl().max(options.task_ttl),
                         StreamKind::Call => options.open_ttl(),
@@ -178,8 +180,9 @@ impl Outlet {
                     },
                     max_events: options.max_stream_events,
                     max_bytes: options.max_stream_bytes,
-                },
-            ),
+                };
+                self.create(log, stream)
+            }
             Op::Append { offset, payload, droppable } => {
                 let class = if *droppable { EventClass::Droppable } else { EventClass::Kept };
                 log.append(at(*offset), Event { payload: payload.clone(), class }).map(outcome)
@@ -217,9 +220,9 @@ impl Outlet {
         StoreFuture::later(async move {
             let asked = core.now();
             let leased = patiently(log.renew(core.backend, core.is_draining(), core.options.lease_ttl)).await;
-            fleet.lease.note(core, asked, leased.is_ok());
+            fleet.lease.note(core, asked, leased.as_ref().ok().copied());
             match leased {
-                Ok(()) => outcome(patiently(log.create(stream)).await),
+                Ok(_) => outcome(patiently(log.create(stream)).await),
                 Err(_) => Outcome::Unavailable,
             }
         })
@@ -249,6 +252,10 @@ impl Outlet {
             }
         }
         if matches!(op, Op::Create) {
+            // Kept by the store, or by nobody.
+            if let Some(making) = &mut *self.making.lock() {
+                making.rerun = None;
+            }
             if outcome == Outcome::Unavailable && !self.is_unstored() {
                 if self.kind == StreamKind::Standalone {
                     let _ = state.writer.on_outcome(outcome);
@@ -266,6 +273,9 @@ impl Outlet {
                 let _ = state.writer.on_outcome(Outcome::Unavailable);
                 self.note_opened(Opened::Unstored);
                 return Next::Go;
+            }
+            if self.kind == StreamKind::Call {
+                *self.making.lock() = None;
             }
             self.facts.modify(|facts| {
                 let first = facts.opened == Opened::NotYet;
@@ -306,7 +316,7 @@ impl Outlet {
         }
     }
 
-    fn note_opened(&self, opened: Opened) {
+    pub(super) fn note_opened(&self, opened: Opened) {
         self.facts.modify(|facts| {
             facts.opened = opened;
             true

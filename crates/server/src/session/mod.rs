@@ -13,7 +13,7 @@ use crate::{
 use bowline_proto::time::millis;
 use bowline_proto::{
     cursor::{CursorCodec, Scope, StreamId},
-    jsonrpc::{Raw, Reply},
+    jsonrpc::Raw,
     legacy::Millis,
     modern::RequestMeta,
     revision::Revision,
@@ -30,7 +30,6 @@ use std::{
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
-use tokio::sync::oneshot;
 
 /// A session as this backend serves it. The record in the store is the truth; this is what is running here.
 pub(crate) struct Session {
@@ -49,7 +48,7 @@ pub(crate) struct Session {
     /// Locked after the record or alone.
     unstored: Mutex<Unstored>,
     calls: Rare<Calls>,
-    asks: Rare<HashMap<Box<str>, oneshot::Sender<Reply>>>,
+    asks: Rare<HashMap<Box<str>, asks::Open>>,
     results: Rare<Results>,
     next_ask: AtomicU64,
     standalone: OnceLock<Arc<Outlet>>,
@@ -349,7 +348,8 @@ impl Session {
     /// The session's standalone stream; made when it is first needed.
     pub(crate) fn standalone(&self, core: &Arc<Core>) -> &Arc<Outlet> {
         let outlet = self.standalone.get_or_init(|| {
-            let outlet = Outlet::new(core, StreamKind::Standalone, self.standalone_id, Some(self), None);
+            let outlet =
+                Outlet::new(core, StreamKind::Standalone, self.standalone_id, Some(self), None, None);
             outlet.open();
             outlet
         });

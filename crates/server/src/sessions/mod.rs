@@ -76,6 +76,14 @@ pub(crate) async fn find(core: &Arc<Core>, id: &str, principal: Option<&str>) ->
     Found::Live(session)
 }
 
+/// Looks a session up again, in the store and however fresh its copy is: something that belongs to it has gone.
+pub(crate) async fn find_again(core: &Arc<Core>, session: &Arc<Session>) -> Found {
+    if core.is_shared() && !session.has_ended() {
+        return refresh::find_again(core, session).await;
+    }
+    find(core, &session.id, session.principal.as_deref()).await
+}
+
 /// How a session ends here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {

@@ -50,6 +50,20 @@ pub(super) async fn find(
     if session.has_ended() { load(core, id, principal).await } else { Found::Live(session) }
 }
 
+/// The same for a session that is held here, although its copy may be fresh.
+pub(super) async fn find_again(core: &Arc<Core>, session: &Arc<Session>) -> Found {
+    let asked = core.now();
+    match check(core, session).await {
+        Checked::Lives => {
+            session.note_checked(asked);
+            Found::Live(session.clone())
+        }
+        Checked::Ended => Found::Ended,
+        Checked::Unknown => Found::Unknown,
+        Checked::Away => Found::Unavailable,
+    }
+}
+
 /// What the store says of a session that this backend holds.
 enum Checked {
     Lives,

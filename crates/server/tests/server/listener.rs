@@ -180,3 +180,39 @@ async fn who_leaves_is_not_connected_to_any_more_where_others_serve() {
         assert!(TcpStream::connect(address).await.is_err(), "nothing comes in between the end and the exit");
     }
 }
+
+/// A connection that the system has accepted, and that the accept loop has not heard of when its endpoint leaves: nobody else can serve it,
+/// and a balancer does not send a POST again that was sent.
+#[tokio::test]
+async fn what_was_connected_before_the_end_of_listening_is_served() {
+    use std::io::{Read as _, Write as _};
+    let server = Server::new();
+    let mut options = ListenerOptions::default();
+    options.hand_over = true;
+    let (address, _serving) = listen(&server, options).await;
+    // It waits for connections.
+    drop(TcpStream::connect(address).await.unwrap());
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    // Nothing is awaited from here to the start of the drain, so the runtime cannot tell the loop that there is something to accept.
+    let body = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut late: Vec<_> = (0..3).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+    for stream in &mut late {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+    }
+    server.endpoint.start_drain();
+    for mut stream in late {
+        let answer = tokio::task::spawn_blocking(move || {
+            let mut answer = [0; 12];
+            stream.read_exact(&mut answer).map(|()| String::from_utf8_lossy(&answer).into_owned())
+        });
+        let answer = answer.await.unwrap().expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
+    }
+    // And nobody is accepted any more.
+    assert!(TcpStream::connect(address).await.is_err());
+}

@@ -20,6 +20,8 @@ pub(crate) struct Script {
     pub(crate) ended: AtomicUsize,
     pub(crate) adopted: AtomicUsize,
     pub(crate) notified: AtomicUsize,
+    /// The progress that clients told of.
+    pub(crate) progress: parking_lot::Mutex<Vec<Value>>,
     pub(crate) cancelled: parking_lot::Mutex<Vec<CancelReason>>,
     /// Whether what was said after the answer was taken.
     pub(crate) said_late: Arc<parking_lot::Mutex<Vec<bool>>>,
@@ -77,9 +79,16 @@ impl RawHandler for Scripted {
         })
     }
 
+    fn is_repeatable(&self, call: &Call) -> bool {
+        call.params().and_then(|params| params.member("repeatable")).is_some()
+    }
+
     fn notified(&self, _: &Peer, notification: Notification) {
         assert_ne!(&*notification.method, "panic");
         self.0.notified.fetch_add(1, Ordering::SeqCst);
+        if &*notification.method == "notifications/progress" {
+            self.0.progress.lock().push(notification.params.unwrap().to().unwrap());
+        }
     }
 
     fn adopt(&self, peer: &Peer) {
@@ -157,6 +166,17 @@ impl Script {
                 });
                 Reply::Result(raw(&json!("done")))
             }
+            // Says, after a while, by whom it was called and how.
+            "who" => {
+                tokio::time::sleep(seconds("then")).await;
+                Reply::Result(raw(&json!({
+                    "principal": call.peer().principal(),
+                    "of_the_request": call.parts().extensions.get::<bowline_server::Principal>().map(|who| who.0.clone()),
+                    "headers": call.parts().headers.len(),
+                    "method": call.parts().method.as_str(),
+                    "token": call.progress_token(),
+                })))
+            }
             "close" => {
                 call.close_connection();
                 tokio::time::sleep(seconds("then")).await;
@@ -165,6 +185,9 @@ impl Script {
             "ask" => {
                 tokio::time::sleep(seconds("after")).await;
                 let mut question = json!({ "message": "?" });
+                if let Some(token) = params.get("token") {
+                    question["_meta"] = json!({ "progressToken": token, "other": 1 });
+                }
                 if let Some(url) = params.get("url") {
                     question["mode"] = json!("url");
                     question["url"] = url.clone();

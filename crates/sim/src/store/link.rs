@@ -10,8 +10,8 @@ use bowline_server::simulation::Admission;
 use bowline_store::{
     Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, KeyStore, Letter,
     Mailbox, MemoryStore, NewStream, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord,
-    SessionStore, StoreFuture, StreamLog, Unavailable, UpdateError, Version, WakeBus, Wakeups, WriteAt,
-    WriteError,
+    SessionStore, StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, UpdateError, Version, WakeBus,
+    Wakeups, WriteAt, WriteError,
 };
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
@@ -159,6 +159,10 @@ impl StreamLog for Link {
         self.pass(move |link| link.write(Written::Seal(at, last, keep)))
     }
 
+    fn take_over(&self, by: TakeOver) -> StoreFuture<'_, Result<Option<TakenOver>, WriteError>> {
+        self.pass(move |link| link.cluster.write(move |store| now(store.take_over(by))))
+    }
+
     fn read_after(
         &self,
         stream: StreamId,
@@ -276,7 +280,7 @@ impl BackendRegistry for Link {
         backend: BackendId,
         draining: bool,
         ttl: Duration,
-    ) -> StoreFuture<'_, Result<(), Unavailable>> {
+    ) -> StoreFuture<'_, Result<Duration, Unavailable>> {
         self.pass(move |link| link.cluster.write(move |store| now(store.renew(backend, draining, ttl))))
     }
 

@@ -191,6 +191,7 @@ impl Cluster {
                 epoch: at.epoch,
                 session: None,
                 request_id: None,
+                rerun: None,
                 open_ttl: keep,
                 max_events: 1_000,
                 max_bytes: 1 << 25,

@@ -3,16 +3,17 @@ use crate::{
     harness::{LONG, at, bytes, call, droppable, standalone},
 };
 use bowline_store::{Appended, BackendState, NewStream, OpenStream, StreamKind};
+use std::time::Duration;
 
 pub(super) async fn a_lease_is_in_force_for_its_time(kit: &Kit<'_>) -> Result<(), String> {
     let id = Kit::backend_id();
     expect!(kit.store.backend_state(id).await, Ok(BackendState::Gone), "before its first lease");
-    expect!(kit.store.renew(id, false, kit.units(3)).await, Ok(()), "taking a lease");
+    expect!(kit.store.renew(id, false, kit.units(3)).await.map(drop), Ok(()), "taking a lease");
     kit.advance(1).await;
     expect!(kit.store.backend_state(id).await, Ok(BackendState::Alive), "in its time");
     kit.advance(4).await;
     expect!(kit.store.backend_state(id).await, Ok(BackendState::Gone), "past its time");
-    expect!(kit.store.renew(id, false, LONG).await, Ok(()), "taking it anew");
+    expect!(kit.store.renew(id, false, LONG).await.map(drop), Ok(()), "taking it anew");
     expect!(kit.store.backend_state(id).await, Ok(BackendState::Alive), "taken anew");
     Ok(())
 }
@@ -20,7 +21,7 @@ pub(super) async fn a_lease_is_in_force_for_its_time(kit: &Kit<'_>) -> Result<()
 pub(super) async fn a_lease_is_prolonged(kit: &Kit<'_>) -> Result<(), String> {
     let id = Kit::backend_id();
     for _ in 0..4 {
-        expect!(kit.store.renew(id, false, kit.units(3)).await, Ok(()), "renewing");
+        expect!(kit.store.renew(id, false, kit.units(3)).await.map(drop), Ok(()), "renewing");
         kit.advance(1).await;
     }
     expect!(kit.store.backend_state(id).await, Ok(BackendState::Alive), "four units on, renewed one ago");
@@ -29,12 +30,30 @@ pub(super) async fn a_lease_is_prolonged(kit: &Kit<'_>) -> Result<(), String> {
     Ok(())
 }
 
+pub(super) async fn a_break_between_renewals_is_told(kit: &Kit<'_>) -> Result<(), String> {
+    // Different ones: it is enough that somebody was there.
+    for count in 0..4 {
+        let watched = value!(kit.store.renew(Kit::backend_id(), false, kit.units(6)).await, "renewing");
+        let least = kit.units(count);
+        expect_eq!(
+            watched >= least,
+            true,
+            "whether {watched:?} after {count} renewals are {least:?} or more"
+        );
+        kit.advance(1).await;
+    }
+    kit.advance(4).await;
+    let watched = value!(kit.store.renew(Kit::backend_id(), false, kit.units(6)).await, "renewing");
+    expect_eq!(watched, Duration::ZERO, "after five units of a lease of six");
+    Ok(())
+}
+
 pub(super) async fn a_draining_backend_says_so(kit: &Kit<'_>) -> Result<(), String> {
     let (id, other) = (Kit::backend_id(), Kit::backend_id());
     for id in [id, other] {
-        expect!(kit.store.renew(id, false, LONG).await, Ok(()), "taking a lease");
+        expect!(kit.store.renew(id, false, LONG).await.map(drop), Ok(()), "taking a lease");
     }
-    expect!(kit.store.renew(id, true, LONG).await, Ok(()), "leaving");
+    expect!(kit.store.renew(id, true, LONG).await.map(drop), Ok(()), "leaving");
     expect!(kit.store.backend_state(id).await, Ok(BackendState::Draining), "the one that leaves");
     expect!(kit.store.backend_state(other).await, Ok(BackendState::Alive), "the other");
     Ok(())
@@ -42,7 +61,7 @@ pub(super) async fn a_draining_backend_says_so(kit: &Kit<'_>) -> Result<(), Stri
 
 pub(super) async fn a_released_lease_is_gone(kit: &Kit<'_>) -> Result<(), String> {
     let id = Kit::backend_id();
-    expect!(kit.store.renew(id, true, LONG).await, Ok(()), "taking a lease");
+    expect!(kit.store.renew(id, true, LONG).await.map(drop), Ok(()), "taking a lease");
     expect!(kit.store.release(id).await, Ok(()), "releasing it");
     expect!(kit.store.backend_state(id).await, Ok(BackendState::Gone), "after that");
     expect!(kit.store.release(id).await, Ok(()), "releasing it again");
@@ -51,9 +70,9 @@ pub(super) async fn a_released_lease_is_gone(kit: &Kit<'_>) -> Result<(), String
 
 pub(super) async fn backends_are_listed(kit: &Kit<'_>) -> Result<(), String> {
     let (alive, draining, dead) = (Kit::backend_id(), Kit::backend_id(), Kit::backend_id());
-    expect!(kit.store.renew(alive, false, LONG).await, Ok(()), "taking a lease");
-    expect!(kit.store.renew(draining, true, LONG).await, Ok(()), "leaving");
-    expect!(kit.store.renew(dead, false, kit.units(3)).await, Ok(()), "taking a short lease");
+    expect!(kit.store.renew(alive, false, LONG).await.map(drop), Ok(()), "taking a lease");
+    expect!(kit.store.renew(draining, true, LONG).await.map(drop), Ok(()), "leaving");
+    expect!(kit.store.renew(dead, false, kit.units(3)).await.map(drop), Ok(()), "taking a short lease");
     let stream = NewStream { owner: dead, ..call(Kit::stream_id()) };
     kit.make(stream.clone()).await?;
     kit.advance(4).await;

@@ -42,6 +42,7 @@ mod retention;
 mod seals;
 mod sessions;
 mod streams;
+mod takeovers;
 mod wakes;
 
 use crate::{Kit, Violation};
@@ -107,6 +108,15 @@ list! {
         a_seal_at_a_higher_epoch_stops_the_owner,
         exactly_one_seal_wins,
     }
+    takeovers {
+        a_call_gets_another_owner,
+        the_same_take_over_again_succeeds,
+        one_of_many_take_overs_wins,
+        the_former_owner_is_fenced,
+        a_call_without_a_way_to_run_again_keeps_its_owner,
+        what_is_over_is_not_taken_over,
+        what_is_taken_over_lives_on,
+    }
     retention {
         an_open_stream_expires,
         an_open_stream_is_prolonged,
@@ -147,6 +157,7 @@ list! {
     backends {
         a_lease_is_in_force_for_its_time,
         a_lease_is_prolonged,
+        a_break_between_renewals_is_told,
         a_draining_backend_says_so,
         a_released_lease_is_gone,
         backends_are_listed,

@@ -357,7 +357,7 @@ impl Reference {
                     return Ok(());
                 }
                 (*was_draining, *deadline) = (draining, now + units);
-                same(&kit.store.renew(*id, draining, self.unit * units).await, &Ok(()))
+                same(&kit.store.renew(*id, draining, self.unit * units).await.map(drop), &Ok(()))
             }
             Operation::Release { backend } => {
                 let (id, _, deadline) = &mut self.backends[backend];

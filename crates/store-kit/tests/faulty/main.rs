@@ -41,6 +41,7 @@ const CAUGHT_BY: &[(Fault, &str)] = &[
     (Fault::LettersBackwards, "letters_come_in_order"),
     (Fault::LettersOnce, "a_letter_is_there_once"),
     (Fault::LeaseForEver, "a_lease_is_in_force_for_its_time"),
+    (Fault::BreaksAreForgotten, "a_break_between_renewals_is_told"),
     (Fault::DrainingIsAlive, "a_draining_backend_says_so"),
     (Fault::AnyGeneration, "an_older_reader_delivers_nothing"),
     (Fault::NoWakes, "changes_wake"),
@@ -51,13 +52,16 @@ const CAUGHT_BY: &[(Fault, &str)] = &[
     (Fault::LimitIsIgnored, "open_streams_are_found_by_their_owner"),
     (Fault::AnySwapWins, "keys_are_replaced_by_who_knows_them"),
     (Fault::LosersKeepTheirKeys, "one_of_many_sets_of_keys_wins"),
+    (Fault::AnybodyTakesOver, "one_of_many_take_overs_wins"),
+    (Fault::SealedIsTakenOver, "what_is_over_is_not_taken_over"),
     (Fault::LateSubscription, "a_reader_that_subscribes_first_misses_nothing"),
 ];
 
-/// What no sequence of the model shows: it takes a waiter, or what all who use a store share.
+/// What no sequence of the model shows: it takes a waiter, several backends, or what all who use a store share.
 const BEYOND_THE_MODEL: &[Fault] = &[
     Fault::NoWakes,
     Fault::LateSubscription,
+    Fault::BreaksAreForgotten,
     Fault::ChangesDoNotWake,
     Fault::SettledBackendsStay,
     Fault::DeadBackendsVanish,
@@ -65,6 +69,8 @@ const BEYOND_THE_MODEL: &[Fault] = &[
     Fault::LimitIsIgnored,
     Fault::AnySwapWins,
     Fault::LosersKeepTheirKeys,
+    Fault::AnybodyTakesOver,
+    Fault::SealedIsTakenOver,
 ];
 
 #[test]

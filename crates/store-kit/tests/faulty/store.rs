@@ -4,8 +4,8 @@ use bowline_proto::cursor::StreamId;
 use bowline_store::{
     Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, KeyStore, Letter,
     Mailbox, MemoryStore, NewStream, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord,
-    SessionStore, Store, StoreFuture, StreamLog, Unavailable, UpdateError, Version, WakeBus, Wakeups,
-    WriteAt, WriteError,
+    SessionStore, Store, StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, UpdateError, Version,
+    WakeBus, Wakeups, WriteAt, WriteError,
 };
 use bytes::Bytes;
 use std::time::Duration;
@@ -56,6 +56,8 @@ pub(crate) enum Fault {
     LettersOnce,
     /// A lease never ends.
     LeaseForEver,
+    /// Somebody always seems to have watched.
+    BreaksAreForgotten,
     /// A draining backend seems alive.
     DrainingIsAlive,
     /// An older reader's deliveries count.
@@ -76,6 +78,10 @@ pub(crate) enum Fault {
     AnySwapWins,
     /// Who loses a race for the keys is told its own.
     LosersKeepTheirKeys,
+    /// A call is given to whoever asks, at whatever epoch.
+    AnybodyTakesOver,
+    /// A call that is over is given away all the same.
+    SealedIsTakenOver,
     /// A subscription takes effect a moment after it was made.
     LateSubscription,
 }
@@ -137,6 +143,20 @@ impl StreamLog for Faulty {
             let keep = if self.has(Fault::SealedLivesOn) { LONG } else { keep };
             match self.store.seal(at, last, keep).await {
                 Err(WriteError::Sealed) if self.has(Fault::SecondSealWins) => Ok(Appended::New),
+                answer => answer,
+            }
+        })
+    }
+
+    fn take_over(&self, by: TakeOver) -> StoreFuture<'_, Result<Option<TakenOver>, WriteError>> {
+        StoreFuture::later(async move {
+            match self.store.take_over(by).await {
+                Err(WriteError::Fenced { epoch }) if self.has(Fault::AnybodyTakesOver) => {
+                    self.store.take_over(TakeOver { epoch: epoch + 1, ..by }).await
+                }
+                Err(WriteError::Sealed) if self.has(Fault::SealedIsTakenOver) => {
+                    Ok(Some(TakenOver { tail: 1, session: None, request_id: None, rerun: Bytes::new() }))
+                }
                 answer => answer,
             }
         })
@@ -317,9 +337,13 @@ impl BackendRegistry for Faulty {
         backend: BackendId,
         draining: bool,
         ttl: Duration,
-    ) -> StoreFuture<'_, Result<(), Unavailable>> {
+    ) -> StoreFuture<'_, Result<Duration, Unavailable>> {
         let ttl = if self.has(Fault::LeaseForEver) { LONG } else { ttl };
-        self.store.renew(backend, draining && !self.has(Fault::DrainingIsAlive), ttl)
+        let renewed = self.store.renew(backend, draining && !self.has(Fault::DrainingIsAlive), ttl);
+        StoreFuture::later(async move {
+            let watched = renewed.await?;
+            Ok(if self.has(Fault::BreaksAreForgotten) { LONG } else { watched })
+        })
     }
 
     fn backend_state(&self, backend: BackendId) -> StoreFuture<'_, Result<BackendState, Unavailable>> {

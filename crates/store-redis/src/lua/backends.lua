@@ -17,12 +17,21 @@ function actions.enlist(keys, args)
   return { 'ok' }
 end
 
--- KEYS list of backends, lease, layout
+-- Answers for how long leases have been renewed without a break.
+-- KEYS list of backends, lease, layout, watch
 -- ARGV backend, draining, ttl
 function actions.renew(keys, args)
   redis.call('SET', keys[2], args[2], 'PX', args[3])
   redis.call('PEXPIRE', keys[3], REGISTRY)
-  return actions.enlist(keys, args)
+  actions.enlist(keys, args)
+  local now = milliseconds()
+  local since, last = string.match(redis.call('GET', keys[4]) or '', '^(%d+) (%d+)$')
+  since, last = tonumber(since), tonumber(last)
+  if not last or last > now or now - last > tonumber(args[3]) / 2 then
+    since = now
+  end
+  redis.call('SET', keys[4], string.format('%.0f %.0f', since, now), 'PX', args[3])
+  return { 'ok', now - since }
 end
 
 -- KEYS lease

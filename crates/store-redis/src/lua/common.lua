@@ -1,7 +1,7 @@
 -- What all actions share. Everything that an action touches carries one hash tag, so it is in one slot.
 --
--- A stream is two keys: its record, one packed list (the places below), and the list of its events. A record may have more
--- places than we know: a newer version's. They are kept.
+-- A stream is two keys: its record, one packed list (the places below), and the list of its events; a call that may be run again has a
+-- third one with what that takes. A record may have more places than we know: a newer version's. They are kept.
 --
 -- Each event starts with its id, `<epoch>-<offset> `: who reads a run checks that it has no hole.
 

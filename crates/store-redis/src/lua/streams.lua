@@ -1,5 +1,5 @@
--- KEYS record, events, owner's set
--- ARGV id, nonce, epoch, owner, standalone, max events, max bytes, open ttl, writer, session, request
+-- KEYS record, events, owner's set, what it takes to run it again
+-- ARGV id, nonce, epoch, owner, standalone, max events, max bytes, open ttl, writer, session, request, [what it takes to run it again]
 function actions.create(keys, args)
   local stream = load(keys[1])
   if stream then
@@ -11,6 +11,9 @@ function actions.create(keys, args)
   local record = { 1, tonumber(args[3]), 1, args[4], tonumber(args[5]), tonumber(args[6]), tonumber(args[7]),
     0, 0, 0, 0, '', args[9], args[2], args[10], args[11] }
   redis.call('SET', keys[1], cmsgpack.pack(record), 'PX', ttl)
+  if args[12] then
+    redis.call('SET', keys[4], args[12], 'PX', ttl)
+  end
   if record[STANDALONE] == 0 then
     redis.call('SADD', keys[3], args[1])
     prolong(keys[3], ttl + LONGER)
@@ -86,7 +89,7 @@ function actions.append(keys, args)
   return { 'new' }
 end
 
--- KEYS record, events, waiters, what the keys of the owners' sets start with
+-- KEYS record, events, waiters, what the keys of the owners' sets start with, what it takes to run it again
 -- ARGV id, tag, channel, epoch, offset, keep, [length, event]
 function actions.seal(keys, args)
   local stream = load(keys[1])
@@ -112,8 +115,40 @@ function actions.seal(keys, args)
   redis.call('SET', keys[1], cmsgpack.pack(stream), 'PX', keep)
   redis.call('PEXPIRE', keys[2], keep + LONGER)
   redis.call('SREM', keys[4] .. stream[OWNER], args[1])
+  redis.call('DEL', keys[5])
   wake(keys[3], args[1], args[2], args[3])
   return { 'new' }
+end
+
+-- Gives an open call to another backend, where it can be run again.
+-- KEYS record, events, waiters, what the keys of the owners' sets start with, what it takes to run it again
+-- ARGV id, tag, channel, epoch, owner, open ttl, writer
+function actions.take_over(keys, args)
+  local stream = load(keys[1])
+  if not stream then
+    return { 'gone' }
+  end
+  local epoch, ttl = tonumber(args[4]), tonumber(args[6])
+  if epoch < stream[EPOCH] or (epoch == stream[EPOCH] and args[5] ~= stream[OWNER]) then
+    return { 'fenced', stream[EPOCH] }
+  elseif stream[SEAL] ~= '' then
+    return { 'sealed' }
+  end
+  local request = redis.call('GET', keys[5])
+  if not request then
+    return { 'none' }
+  end
+  take_over(stream, epoch, stream[TAIL] + 1)
+  redis.call('SREM', keys[4] .. stream[OWNER], args[1])
+  stream[OWNER], stream[WRITER] = args[5], args[7]
+  save(keys[1], stream)
+  redis.call('SADD', keys[4] .. stream[OWNER], args[1])
+  prolong(keys[1], ttl)
+  prolong(keys[2], ttl + LONGER)
+  prolong(keys[4] .. stream[OWNER], ttl + LONGER)
+  prolong(keys[5], ttl)
+  wake(keys[3], args[1], args[2], args[3])
+  return { 'taken', stream[TAIL], stream[SESSION], stream[REQUEST], request }
 end
 
 -- KEYS record, events
@@ -166,7 +201,7 @@ function actions.attach(keys, args)
 end
 
 -- What was delivered, what may be trimmed, how long to keep: hints, all in one.
--- KEYS record, events, what the keys of the owners' sets start with
+-- KEYS record, events, what the keys of the owners' sets start with, what it takes to run it again
 -- ARGV generation, delivered, trim, keep (0 = not said)
 function actions.hint(keys, args)
   local stream = load(keys[1])
@@ -194,17 +229,18 @@ function actions.hint(keys, args)
     prolong(keys[1], keep)
     prolong(keys[2], keep + LONGER)
     prolong(keys[3] .. stream[OWNER], keep + LONGER)
+    prolong(keys[4], keep)
   end
   return { 'ok' }
 end
 
--- KEYS record, events, waiters, what the keys of the owners' sets start with
+-- KEYS record, events, waiters, what the keys of the owners' sets start with, what it takes to run it again
 -- ARGV id, tag, channel
 function actions.remove(keys, args)
   local stream = load(keys[1])
   if stream then
     redis.call('SREM', keys[4] .. stream[OWNER], args[1])
-    redis.call('DEL', keys[1], keys[2])
+    redis.call('DEL', keys[1], keys[2], keys[5])
     wake(keys[3], args[1], args[2], args[3])
   end
   return { 'ok' }

@@ -5,8 +5,8 @@ use bowline_proto::cursor::StreamId;
 use bowline_store::{
     Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, Figure, KeyStore,
     Letter, Mailbox, NewStream, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord,
-    SessionStore, StoreFuture, StreamLog, Unavailable, UpdateError, Version, WakeBus, Wakeups, WriteAt,
-    WriteError,
+    SessionStore, StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, UpdateError, Version, WakeBus,
+    Wakeups, WriteAt, WriteError,
 };
 use bowline_store_redis::RedisStore;
 use bytes::Bytes;
@@ -49,6 +49,7 @@ delegate! {
         fn create(&self, stream: NewStream) -> Answer<'_, (), CreateError>;
         fn append(&self, at: WriteAt, event: Event) -> Answer<'_, Appended, WriteError>;
         fn seal(&self, at: WriteAt, last: Option<Bytes>, keep: Duration) -> Answer<'_, Appended, WriteError>;
+        fn take_over(&self, by: TakeOver) -> Answer<'_, Option<TakenOver>, WriteError>;
         fn read_after(&self, stream: StreamId, after: u64, limit: ReadLimit) -> Answer<'_, Page, ReadError>;
         fn attach(&self, stream: StreamId) -> Answer<'_, Attachment, ReadError>;
         fn delivered(&self, stream: StreamId, generation: u64, offset: u64) -> ();
@@ -70,7 +71,7 @@ delegate! {
         fn drop_mailbox(&self, stream: StreamId) -> Answer<'_, (), Unavailable>;
     }
     BackendRegistry {
-        fn renew(&self, backend: BackendId, draining: bool, ttl: Duration) -> Answer<'_, (), Unavailable>;
+        fn renew(&self, backend: BackendId, draining: bool, ttl: Duration) -> Answer<'_, Duration, Unavailable>;
         fn backend_state(&self, backend: BackendId) -> Answer<'_, BackendState, Unavailable>;
         fn backends(&self) -> Answer<'_, Vec<(BackendId, BackendState)>, Unavailable>;
         fn open_streams(&self, backend: BackendId, limit: usize) -> Answer<'_, Vec<OpenStream>, Unavailable>;

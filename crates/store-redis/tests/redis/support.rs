@@ -47,6 +47,7 @@ pub(crate) fn call(id: StreamId) -> NewStream {
         epoch: 1,
         session: Some("0123456789abcdef0123456789abcdef0123456789a".to_owned()),
         request_id: Some("17".to_owned()),
+        rerun: None,
         open_ttl: LONG,
         max_events: 1_000,
         max_bytes: 32 << 20,

@@ -14,7 +14,7 @@ impl BackendRegistry for SqliteStore {
         backend: BackendId,
         draining: bool,
         ttl: Duration,
-    ) -> StoreFuture<'_, Result<(), Unavailable>> {
+    ) -> StoreFuture<'_, Result<Duration, Unavailable>> {
         StoreFuture::later(async move { self.change(0, move |tx| tx.renew(backend, draining, ttl)).await })
     }
 

@@ -5,14 +5,16 @@ use crate::{hints::Hint, tx::Write};
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
     Appended, Attachment, CreateError, Event, EventClass, Figure, NewStream, Page, ReadError, ReadLimit,
-    StoreFuture, StreamLog, Unavailable, WriteAt, WriteError,
+    StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, WriteAt, WriteError,
 };
 use bytes::Bytes;
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 impl StreamLog for SqliteStore {
     fn create(&self, stream: NewStream) -> StoreFuture<'_, Result<(), CreateError>> {
-        StoreFuture::later(async move { self.change(0, move |tx| tx.create(&stream)).await? })
+        StoreFuture::later(async move {
+            self.change(stream.rerun.as_ref().map_or(0, Bytes::len), move |tx| tx.create(&stream)).await?
+        })
     }
 
     fn append(&self, at: WriteAt, event: Event) -> StoreFuture<'_, Result<Appended, WriteError>> {
@@ -26,6 +28,10 @@ impl StreamLog for SqliteStore {
         keep: Duration,
     ) -> StoreFuture<'_, Result<Appended, WriteError>> {
         StoreFuture::later(self.write(at, last, EventClass::Kept, Some(keep)))
+    }
+
+    fn take_over(&self, by: TakeOver) -> StoreFuture<'_, Result<Option<TakenOver>, WriteError>> {
+        StoreFuture::later(async move { self.change(0, move |tx| tx.take_over(by)).await? })
     }
 
     fn read_after(

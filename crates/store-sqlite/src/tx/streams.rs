@@ -7,7 +7,8 @@ use super::{
 use crate::hints::Hint;
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
-    Appended, Attachment, CreateError, EventClass, NewStream, ReadError, StreamKind, WriteAt, WriteError,
+    Appended, Attachment, CreateError, EventClass, NewStream, ReadError, StreamKind, TakeOver, TakenOver,
+    WriteAt, WriteError,
 };
 use rusqlite::{OptionalExtension as _, Result};
 use std::time::Duration;
@@ -66,8 +67,41 @@ impl Tx<'_> {
                 &stream.request_id,
             ),
         )?;
+        if let Some(rerun) = &stream.rerun {
+            let n = self.conn.last_insert_rowid();
+            self.write("INSERT INTO reruns (stream, request) VALUES (?, ?)", (n, &rerun[..]))?;
+        }
         self.state.totals.streams += 1;
         Ok(Ok(()))
+    }
+
+    /// Gives an open call to another backend, where it can be run again.
+    pub(crate) fn take_over(&mut self, by: TakeOver) -> Result<Result<Option<TakenOver>, WriteError>> {
+        let Some(mut row) = StreamRow::find(self.conn, by.stream, self.now.0)? else {
+            return Ok(Err(WriteError::Gone));
+        };
+        if by.epoch < row.epoch || (by.epoch == row.epoch && by.owner != row.owner) {
+            return Ok(Err(WriteError::Fenced { epoch: row.epoch }));
+        }
+        if row.is_sealed() {
+            return Ok(Err(WriteError::Sealed));
+        }
+        let kept = self
+            .conn
+            .prepare_cached(
+                "SELECT session, request_id, request FROM streams JOIN reruns ON stream = n WHERE n = ?",
+            )?
+            .query_row([row.n], |kept| Ok((kept.get(0)?, kept.get(1)?, kept.get::<_, Vec<u8>>(2)?)))
+            .optional()?;
+        let Some((session, request_id, rerun)) = kept else { return Ok(Ok(None)) };
+        row.take_over(by.epoch);
+        self.save(&row)?;
+        self.write(
+            "UPDATE streams SET owner = ?, deadline = max(deadline, ?) WHERE n = ?",
+            (int(by.owner.0), self.now.plus(by.open_ttl).0, row.n),
+        )?;
+        self.changed.push(by.stream);
+        Ok(Ok(Some(TakenOver { tail: row.tail, session, request_id, rerun: rerun.into() })))
     }
 
     /// Appends, or seals.

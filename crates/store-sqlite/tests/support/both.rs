@@ -4,7 +4,8 @@ use bowline_proto::cursor::StreamId;
 use bowline_store::{
     Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, KeyStore, Letter,
     Mailbox, NewStream, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord, SessionStore,
-    StoreFuture, StreamLog, Unavailable, UpdateError, Version, WakeBus, Wakeups, WriteAt, WriteError,
+    StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, UpdateError, Version, WakeBus, Wakeups,
+    WriteAt, WriteError,
 };
 use bowline_store_sqlite::SqliteStore;
 use bytes::Bytes;
@@ -54,7 +55,7 @@ in_turn! {
         fn drop_mailbox(stream: StreamId) -> Result<(), Unavailable>;
     }
     BackendRegistry {
-        fn renew(backend: BackendId, draining: bool, ttl: Duration) -> Result<(), Unavailable>;
+        fn renew(backend: BackendId, draining: bool, ttl: Duration) -> Result<Duration, Unavailable>;
         fn backend_state(backend: BackendId) -> Result<BackendState, Unavailable>;
         fn backends() -> Result<Vec<(BackendId, BackendState)>, Unavailable>;
         fn open_streams(backend: BackendId, limit: usize) -> Result<Vec<OpenStream>, Unavailable>;
@@ -82,6 +83,10 @@ impl StreamLog for Both {
         keep: Duration,
     ) -> StoreFuture<'_, Result<Appended, WriteError>> {
         self.next().seal(at, last, keep)
+    }
+
+    fn take_over(&self, by: TakeOver) -> StoreFuture<'_, Result<Option<TakenOver>, WriteError>> {
+        self.next().take_over(by)
     }
 
     fn read_after(

@@ -27,6 +27,7 @@ pub(crate) fn call(n: u64) -> NewStream {
         epoch: 1,
         session: None,
         request_id: None,
+        rerun: None,
         open_ttl: MINUTE,
         max_events: 100_000,
         max_bytes: 1 << 30,

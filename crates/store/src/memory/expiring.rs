@@ -19,6 +19,11 @@ impl Millis {
         let millis = u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(millis))
     }
+
+    /// What has passed since `earlier`.
+    pub(super) fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
 }
 
 /// Where the store's time starts.

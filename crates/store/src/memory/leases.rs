@@ -1,8 +1,23 @@
 //! Leases in memory: few, under one lock.
 
-use super::{Inner, MemoryStore, log::Log};
+use super::{Inner, MemoryStore, expiring::Millis, log::Log};
 use crate::{BackendId, BackendRegistry, BackendState, OpenStream, StoreFuture, StreamKind, Unavailable};
 use std::{collections::BTreeMap, time::Duration};
+
+/// Since when leases are renewed without a break, and when the last one was.
+#[derive(Debug, Default)]
+pub(super) struct Watch(Option<(Millis, Millis)>);
+
+impl Watch {
+    fn go_on(&mut self, now: Millis, ttl: Duration) -> Duration {
+        let since = match self.0 {
+            Some((since, last)) if last.plus(ttl / 2) >= now => since,
+            _ => now,
+        };
+        self.0 = Some((since, now));
+        now.since(since)
+    }
+}
 
 impl BackendRegistry for MemoryStore {
     fn renew(
@@ -10,8 +25,9 @@ impl BackendRegistry for MemoryStore {
         backend: BackendId,
         draining: bool,
         ttl: Duration,
-    ) -> StoreFuture<'_, Result<(), Unavailable>> {
+    ) -> StoreFuture<'_, Result<Duration, Unavailable>> {
         let now = self.inner.origin.now();
+        let watched = self.inner.watch.lock().go_on(now, ttl);
         let mut leases = self.inner.leases.lock();
         if let Some(state) = leases.get_mut(&backend, now) {
             *state = draining;
@@ -19,7 +35,7 @@ impl BackendRegistry for MemoryStore {
         } else {
             leases.insert(backend, draining, now.plus(ttl));
         }
-        StoreFuture::ready(Ok(()))
+        StoreFuture::ready(Ok(watched))
     }
 
     fn backend_state(&self, backend: BackendId) -> StoreFuture<'_, Result<BackendState, Unavailable>> {

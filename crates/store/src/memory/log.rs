@@ -3,7 +3,7 @@
 use super::{MemoryLimits, events::Events};
 use crate::{
     Attachment, BackendId, EventClass, NewStream, OpenStream, Page, ReadError, ReadLimit, StreamKind,
-    WriteAt, WriteError,
+    TakeOver, TakenOver, WriteAt, WriteError,
 };
 use bowline_proto::cursor::StreamId;
 use bytes::Bytes;
@@ -29,6 +29,8 @@ pub(super) struct Log {
     kind: StreamKind,
     /// Whose it is, for the reaper; dropped when it is sealed.
     of: Option<Of>,
+    /// What it takes to run the call again; dropped likewise.
+    rerun: Option<Box<Bytes>>,
     /// Whether it was sealed without a last message.
     cancelled: bool,
 }
@@ -78,6 +80,7 @@ impl Log {
     pub(super) fn new(stream: &NewStream) -> Self {
         Self {
             of: (stream.kind == StreamKind::Call).then(|| Of::new(stream)),
+            rerun: stream.rerun.clone().filter(|_| stream.kind == StreamKind::Call).map(Box::new),
             events: Events::default(),
             dropped: 0,
             epoch: stream.epoch,
@@ -133,6 +136,29 @@ impl Log {
     /// All that it holds.
     pub(super) fn held(&self) -> Freed {
         Freed { events: self.events.len() as u64, payload: self.bytes }
+    }
+
+    /// What a new owner gets, if it may have the call; `None` where nothing was kept to run it again by.
+    pub(super) fn may_take_over(&self, by: TakeOver) -> Result<Option<TakenOver>, WriteError> {
+        if by.epoch < self.epoch || (by.epoch == self.epoch && by.owner != self.owner) {
+            return Err(WriteError::Fenced { epoch: self.epoch });
+        }
+        if self.is_sealed() {
+            return Err(WriteError::Sealed);
+        }
+        let of = self.of.as_ref();
+        Ok(self.rerun.as_deref().map(|rerun| TakenOver {
+            tail: self.tail(),
+            session: of.and_then(Of::session).map(str::to_owned),
+            request_id: of.and_then(Of::request_id).map(str::to_owned),
+            rerun: rerun.clone(),
+        }))
+    }
+
+    /// Gives the stream to another backend.
+    pub(super) fn give_to(&mut self, owner: BackendId, epoch: u64) {
+        self.take_over(epoch);
+        self.owner = owner;
     }
 
     /// Where an append belongs.
@@ -222,6 +248,7 @@ impl Log {
         self.cancelled = cancelled;
         self.seal_number = seal_number;
         self.of = None;
+        self.rerun = None;
         self.events.shrink();
     }
 

@@ -65,6 +65,7 @@ pub struct MemoryStore {
 struct Inner {
     shards: Box<[Mutex<Shard>]>,
     leases: Mutex<Expiring<BackendId, bool>>,
+    watch: Mutex<leases::Watch>,
     /// How many unsealed call streams each backend owns; none where it owns none.
     owners: Mutex<HashMap<BackendId, u64, Spread>>,
     keys: Mutex<Vec<Bytes>>,
@@ -105,6 +106,7 @@ impl MemoryStore {
             inner: Arc::new(Inner {
                 shards,
                 leases: Mutex::new(Expiring::new()),
+                watch: Mutex::default(),
                 owners: Mutex::default(),
                 keys: Mutex::default(),
                 seals: Order::new(),

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     Appended, Attachment, CreateError, Event, EventClass, Figure, NewStream, Page, ReadError, ReadLimit,
-    StoreFuture, StreamLog, Unavailable, WriteAt, WriteError,
+    StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, WriteAt, WriteError,
 };
 use bowline_proto::cursor::StreamId;
 use bytes::Bytes;
@@ -32,6 +32,10 @@ impl StreamLog for MemoryStore {
         keep: Duration,
     ) -> StoreFuture<'_, Result<Appended, WriteError>> {
         StoreFuture::ready(self.inner.write(at, last, EventClass::Kept, Some(keep)))
+    }
+
+    fn take_over(&self, by: TakeOver) -> StoreFuture<'_, Result<Option<TakenOver>, WriteError>> {
+        StoreFuture::ready(self.inner.take_over(by))
     }
 
     fn read_after(
@@ -136,6 +140,22 @@ impl Inner {
                 return Err(CreateError::Full { what: "streams", limit });
             }
         }
+    }
+
+    fn take_over(&self, by: TakeOver) -> Result<Option<TakenOver>, WriteError> {
+        let now = self.origin.now();
+        let (taken, waker) = {
+            let mut shard = self.shard(by.stream);
+            let Some(log) = shard.streams.get_mut(&by.stream, now) else { return Err(WriteError::Gone) };
+            let Some(taken) = log.may_take_over(by)? else { return Ok(None) };
+            self.note_closed(log);
+            log.give_to(by.owner, by.epoch);
+            self.note_open(log);
+            shard.streams.prolong(&by.stream, now.plus(by.open_ttl), now);
+            (taken, shard.waiter(by.stream))
+        };
+        waker.iter().for_each(wake);
+        Ok(Some(taken))
     }
 
     /// Appends `payload` where there is one; closes the stream where there is a time to `keep` it.

@@ -46,6 +46,7 @@ fn call(n: u64) -> NewStream {
         epoch: 1,
         session: Some("q".repeat(22)),
         request_id: Some("12".to_owned()),
+        rerun: None,
         open_ttl: MINUTE,
         max_events: 1_000,
         max_bytes: 32 << 20,

@@ -13,7 +13,7 @@ pub(crate) use child::{ChildMode, ChildOptions, StderrMode};
 pub(crate) use log::LogOptions;
 pub(crate) use network::NetworkOptions;
 pub(crate) use sessions::{Mode, SessionOptions, Stale};
-pub(crate) use state::StateOptions;
+pub(crate) use state::{StateOptions, TakeoverOption};
 pub(crate) use streams::{Response, StreamOptions};
 
 use std::ffi::OsString;

@@ -2,7 +2,18 @@
 
 use crate::duration;
 use bowline_store_sqlite::Durability;
+use clap::ValueEnum;
 use std::time::Duration;
+
+/// What becomes of a call whose process died.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TakeoverOption {
+    /// It ends with an error.
+    #[default]
+    Error,
+    /// It is run again where its tool may run twice; else it ends with an error.
+    Rerun,
+}
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Several processes")]
@@ -31,6 +42,16 @@ pub(crate) struct StateOptions {
     /// connections from then on. A socket that systemd hands over (`LISTEN_FDS`) is used without this option.
     #[arg(long, env = "BOWLINE_REUSE_PORT", value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) reuse_port: bool,
+
+    /// What becomes of the running calls of a process that died, where several share a --store: `error` ends them, and their clients are
+    /// told that they may have run; `rerun` runs those again, on another process, whose tool is marked `readOnlyHint` or
+    /// `idempotentHint`, and ends the others.
+    #[arg(long, value_name = "HOW", env = "BOWLINE_TAKEOVER", value_enum, default_value_t)]
+    pub(crate) takeover: TakeoverOption,
+
+    /// With --takeover rerun: how often one call is run again. A call that kills its process kills one more each time.
+    #[arg(long, value_name = "N", env = "BOWLINE_MAX_RERUNS", value_parser = clap::value_parser!(u32).range(1..=100), default_value = "1")]
+    pub(crate) max_reruns: u32,
 
     /// How often the key that the processes of a --store share is replaced, where no key was given. What the one before signed stays
     /// valid. At least 5m. Default: never.

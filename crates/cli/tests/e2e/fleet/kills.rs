@@ -23,13 +23,8 @@ use tokio::time::Instant;
 const TOLD: Duration = Duration::from_secs(20);
 const ASKS: Duration = Duration::from_secs(2);
 
-/// Which backends are not killed at a moment: each one in turn for 40 s, the first 15 of them together with the one before. Who has
-/// just started does not judge others for as long as a lease lasts, so without anybody who lives for longer, nobody is told in time.
-fn spared(passed: Duration) -> [usize; 2] {
-    let (turn, into) = (passed.as_secs() / 40 % 3, passed.as_secs() % 40);
-    let before = if into < 15 { (turn + 2) % 3 } else { turn };
-    [turn, before].map(|which| usize::try_from(which).unwrap())
-}
+/// At least so many are killed, however slow the machine is: clients go on until then.
+const KILLS: usize = 4;
 
 #[tokio::test]
 async fn every_call_ends_while_backends_are_killed() {
@@ -41,17 +36,18 @@ async fn every_call_ends_while_backends_are_killed() {
     let (_dir, file) = new_ledger();
     let mut chance = Chance::new(20);
     let (next, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let kills: Arc<Mutex<Vec<(Instant, SocketAddr)>>> = Arc::default();
     let mut clients = Vec::new();
     for worker in 0..workers {
         // Before anything is killed: how a session begins is not the matter here. It has to live through all of it.
         let session = Session::start(addresses[worker % addresses.len()], "2025-11-25").await;
-        let (addresses, file, next, mut chance) =
-            (addresses.clone(), file.clone(), next.clone(), chance.fork());
+        let (addresses, file, next, mut chance, kills) =
+            (addresses.clone(), file.clone(), next.clone(), chance.fork(), kills.clone());
         clients.push(tokio::spawn(async move {
             let mut ended = Vec::new();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= calls {
+                if number >= calls && kills.lock().len() >= KILLS {
                     return ended;
                 }
                 let ms = chance.below(longest);
@@ -61,17 +57,12 @@ async fn every_call_ends_while_backends_are_killed() {
             }
         }));
     }
-    let kills: Arc<Mutex<Vec<(Instant, SocketAddr)>>> = Arc::default();
     let killer = {
         let (kills, over) = (kills.clone(), over.clone());
         tokio::spawn(async move {
-            let began = Instant::now();
             while !over.load(Ordering::Relaxed) {
                 tokio::time::sleep(Duration::from_millis(700) + chance.moment(2_500)).await;
                 let which = usize::try_from(chance.below(3)).unwrap();
-                if spared(Instant::now() - began).contains(&which) {
-                    continue;
-                }
                 kills.lock().push((Instant::now(), fleet.backends[which].address()));
                 fleet.backends[which].kill();
                 patiently("its end", fleet.backends[which].wait()).await;
@@ -112,7 +103,7 @@ async fn every_call_ends_while_backends_are_killed() {
     let jobs = ledger(&file);
     let twice: Vec<_> = jobs.iter().filter(|(_, (begun, _))| *begun > 1).collect();
     assert!(twice.is_empty(), "run more than once: {twice:?}");
-    assert_eq!(ended.len(), calls);
+    let calls = ended.len();
     for (key, call) in &ended {
         if matches!(&call.end, End::Response(response) if response["result"].is_object()) {
             assert_eq!(jobs.get(key), Some(&(1, 1)), "{key} has a result");
@@ -132,7 +123,7 @@ async fn every_call_ends_while_backends_are_killed() {
         eprintln!("from a kill to the error: p50 {middle:?}, p99 {late:?}, at most {last:?}");
         assert!(last <= TOLD + ASKS, "too late: {last:?}");
     }
-    assert!(kills.len() >= 3 && results > calls / 4, "{} kills, {results} results", kills.len());
+    assert!(kills.len() >= KILLS && results > calls / 4, "{} kills, {results} results", kills.len());
     // The sessions that a dead backend began live on.
     let session = fleet.backends[0].client().await;
     assert_eq!(session.call_for_text("echo", json!({ "text": "x" })).await, "x");

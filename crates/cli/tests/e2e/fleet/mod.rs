@@ -8,6 +8,7 @@ mod figures;
 mod kills;
 mod onebox;
 mod outages;
+mod rerun;
 mod rolling;
 mod sleepers;
 

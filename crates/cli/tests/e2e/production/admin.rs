@@ -2,6 +2,7 @@
 
 use super::{get, metrics, metrics_at};
 use crate::common::{fixture, serve};
+use bowline_testkit::Dir;
 use std::{collections::BTreeSet, net::SocketAddr};
 
 #[tokio::test]
@@ -58,7 +59,9 @@ async fn every_metric_is_documented() {
         words.filter(|word| word.starts_with("bowline_")).map(ToOwned::to_owned).collect::<BTreeSet<_>>()
     };
     let documented: BTreeSet<_> = in_code(&page).into_iter().filter(|name| !name.contains('*')).collect();
-    let program = serve("").await;
+    // A store file has all that the memory has, and some of its own.
+    let dir = Dir::new();
+    let program = serve(&format!("--store sqlite:{}", dir.join("store.db").display())).await;
     crate::common::assert_serves(&program.client().await).await;
     let seen: BTreeSet<_> =
         metrics(&program).await.keys().map(|sample| sample.split('{').next().unwrap().to_owned()).collect();

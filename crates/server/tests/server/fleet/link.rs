@@ -4,8 +4,8 @@ use bowline_proto::cursor::StreamId;
 use bowline_store::{
     Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, KeyStore, Letter,
     Mailbox, MemoryStore, NewStream, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord,
-    SessionStore, StoreFuture, StreamLog, Unavailable, UpdateError, Version, WakeBus, Wakeups, WriteAt,
-    WriteError,
+    SessionStore, StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, UpdateError, Version, WakeBus,
+    Wakeups, WriteAt, WriteError,
 };
 use bytes::Bytes;
 use std::{
@@ -38,6 +38,8 @@ pub(crate) struct Link {
     way: Arc<watch::Sender<Way>>,
     asked: Arc<AtomicUsize>,
     deaf: Arc<AtomicBool>,
+    forgetful: Arc<AtomicBool>,
+    slow: Arc<AtomicBool>,
 }
 
 impl Link {
@@ -47,6 +49,8 @@ impl Link {
             way: Arc::new(watch::Sender::new(Way::Open)),
             asked: Arc::default(),
             deaf: Arc::default(),
+            forgetful: Arc::default(),
+            slow: Arc::default(),
         }
     }
 
@@ -57,6 +61,16 @@ impl Link {
     /// From now on every wake-up is lost.
     pub(crate) fn lose_wakeups(&self) {
         self.deaf.store(true, Ordering::SeqCst);
+    }
+
+    /// Take-overs are on their way for a while.
+    pub(crate) fn slow_take_overs(&self) {
+        self.slow.store(true, Ordering::SeqCst);
+    }
+
+    /// The answer to the next take-over is lost; it takes effect all the same.
+    pub(crate) fn lose_take_over(&self) {
+        self.forgetful.store(true, Ordering::SeqCst);
     }
 
     /// How many questions there were.
@@ -120,6 +134,17 @@ impl StreamLog for Link {
         keep: Duration,
     ) -> StoreFuture<'_, Result<Appended, WriteError>> {
         self.pass(move |store| store.seal(at, last, keep))
+    }
+
+    fn take_over(&self, by: TakeOver) -> StoreFuture<'_, Result<Option<TakenOver>, WriteError>> {
+        let lost = self.forgetful.swap(false, Ordering::SeqCst);
+        StoreFuture::later(async move {
+            if self.slow.load(Ordering::SeqCst) {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            let answer = self.pass(move |store| store.take_over(by)).await;
+            if lost { Err(Unavailable("no answer".into()).into()) } else { answer }
+        })
     }
 
     fn read_after(
@@ -230,7 +255,7 @@ impl BackendRegistry for Link {
         backend: BackendId,
         draining: bool,
         ttl: Duration,
-    ) -> StoreFuture<'_, Result<(), Unavailable>> {
+    ) -> StoreFuture<'_, Result<Duration, Unavailable>> {
         self.pass(move |store| store.renew(backend, draining, ttl))
     }
 

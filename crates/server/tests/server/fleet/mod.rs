@@ -1,14 +1,17 @@
 //! SEMANTICS 6 over a shared store: two or three endpoints, and any of them serves any request of any session.
 
 mod away;
+mod elsewhere;
 mod found;
 mod keys;
 mod leaving;
 mod link;
 mod losses;
+mod rerun;
 mod routes;
 mod standalone;
 mod tasks;
+mod vigil;
 
 use crate::client::{Client, Server};
 use bowline_server::{EndpointBuilder, Options};

@@ -3,6 +3,7 @@
 use super::{Backend, backends, link::Way, pause};
 use crate::{client::Answer, script::progress};
 use bowline_server::Peer;
+use bowline_store::{SessionLookup, SessionStore as _, StreamLog as _};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -16,7 +17,7 @@ fn peer(backend: &Backend) -> Peer {
 async fn next(reader: &mut Answer) -> (String, u64) {
     loop {
         let event = timeout(Duration::from_secs(20), reader.event()).await.expect("in time").unwrap();
-        if let Some(data) = event.data.filter(|data| data.is_object()) {
+        if let Some(data) = event.data.filter(|data| data["params"]["progressToken"].is_string()) {
             let params = &data["params"];
             let writer = params["progressToken"].as_str().unwrap().to_owned();
             return (writer, params["progress"].as_u64().unwrap());
@@ -118,7 +119,7 @@ async fn lists_that_another_backend_announced_are_told_when_events_are_gone() {
     // Lost with the store's memory of it.
     let session = client.session.as_deref().unwrap();
     let record = match bowline_store::SessionStore::load_session(&store, session).await.unwrap() {
-        bowline_store::SessionLookup::Live(_, record) => record,
+        SessionLookup::Live(_, record) => record,
         other => panic!("{other:?}"),
     };
     bowline_store::StreamLog::trim(&store, record.standalone, 2);
@@ -131,4 +132,52 @@ async fn lists_that_another_backend_announced_are_told_when_events_are_gone() {
         }
     }
     assert_eq!(told, ["notifications/tools/list_changed", "notifications/resources/updated"]);
+}
+
+/// What its client reads may be gone a second before the backend that is asked knows that the session is.
+#[tokio::test(start_paused = true)]
+async fn a_get_that_meets_the_end_of_its_session_is_told_so() {
+    for with_cursor in [false, true] {
+        let (_, [a, b]) = backends();
+        let client = a.server.client("2025-11-25").await;
+        let mut reader = b.serves(&client).get(None).await;
+        reader.event().await;
+        let cursor = reader.last_id.clone().filter(|_| with_cursor);
+        drop(reader);
+        // It has just looked, and does not for 0.4 s.
+        pause(0.1).await;
+        assert_eq!(client.delete().await.status, 204);
+        pause(0.05).await;
+        let answer = b.serves(&client).get(cursor.as_deref()).await;
+        assert_eq!(answer.status, 404, "{with_cursor}");
+    }
+}
+
+/// As after a failover that lost the last second, or where somebody emptied the store.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_the_store_has_lost_begins_again() {
+    for with_cursor in [false, true] {
+        let (store, [a, b]) = backends();
+        let client = a.server.client("2025-11-25").await;
+        let mut reader = a.serves(&client).get(None).await;
+        peer(&a).notify(&progress(&json!("before"), 1));
+        assert_eq!(next(&mut reader).await, ("before".to_owned(), 1));
+        let cursor = reader.last_id.clone().filter(|_| with_cursor);
+        drop(reader);
+        let SessionLookup::Live(_, record) =
+            store.load_session(client.session.as_deref().unwrap()).await.unwrap()
+        else {
+            panic!("it lives")
+        };
+        store.remove(record.standalone).await.unwrap();
+        // Who writes finds out as well.
+        peer(&a).notify(&progress(&json!("lost"), 2));
+        pause(1.0).await;
+        let mut reader = a.serves(&client).get(cursor.as_deref()).await;
+        assert_eq!(reader.status, 200, "{with_cursor}");
+        pause(1.0).await;
+        peer(&a).notify(&progress(&json!("after"), 3));
+        assert_eq!(next(&mut reader).await, ("after".to_owned(), 3), "{with_cursor}");
+        assert_eq!(b.serves(&client).get(None).await.status, 200);
+    }
 }
