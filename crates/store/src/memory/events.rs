@@ -1,5 +1,6 @@
 //! The events of one stream, in as few bytes as they take.
 
+use crate::ReadLimit;
 use bytes::{Buf as _, Bytes};
 use std::collections::VecDeque;
 
@@ -74,28 +75,32 @@ impl Events {
         bytes
     }
 
-    /// `count` events from the one at `start` on, all of which are there.
-    pub(super) fn get(&self, start: usize, count: usize) -> Vec<Bytes> {
+    /// The events from the one at `start` on, as many as the limit allows, and one at least where there is one.
+    pub(super) fn get(&self, start: usize, limit: ReadLimit) -> Vec<Bytes> {
         let first = self.find(start);
-        let mut end = first;
-        for _ in 0..count {
-            self.step(&mut end);
-        }
-        let mut copied =
-            if end.large - first.large < count { self.copy(first.at, end.at) } else { Bytes::new() };
-        let mut place = first;
-        let mut event = |_| {
-            let (large, length) = (place.large, self.step(&mut place));
-            if place.large > large {
-                copied.advance(copied.len().min(2 * LEN));
-                return self.large.as_ref().map(|held| held.0[large].clone()).unwrap_or_default();
+        let (mut end, mut count, mut bytes) = (first, 0, 0_usize);
+        while start + count < self.len() && (count == 0 || count < limit.events) {
+            let mut next = end;
+            bytes = bytes.saturating_add(self.step(&mut next));
+            if count > 0 && bytes > limit.bytes {
+                break;
             }
-            copied.advance(LEN);
-            let event = copied.split_to(length);
+            (end, count) = (next, count + 1);
+        }
+        let mut copied = self.copy(first.at, end.at);
+        let mut large = first.large;
+        let event = |_| {
+            let mark = copied.get_u16_le();
+            let event = if mark == LARGE {
+                large += 1;
+                self.large.as_ref().map(|held| held.0[large - 1].clone()).unwrap_or_default()
+            } else {
+                copied.split_to(mark.into())
+            };
             copied.advance(LEN);
             event
         };
-        (0..count).map(&mut event).collect()
+        (0..count).map(event).collect()
     }
 
     /// Gives back the room that nothing is in.
@@ -187,7 +192,18 @@ mod tests {
             assert_eq!(events.len(), expected.len());
             for start in [0, expected.len() / 3, expected.len() - expected.len() / 3, expected.len()] {
                 let count = (expected.len() - start).min(n % 5);
-                assert!(events.get(start, count).iter().eq(expected.range(start..start + count)), "{n}");
+                let all = ReadLimit { events: count, bytes: usize::MAX };
+                let read = events.get(start, all);
+                let least = count.max(1).min(expected.len() - start);
+                assert!(read.iter().eq(expected.range(start..start + least)), "{n}");
+                let few = events.get(start, ReadLimit { events: usize::MAX, bytes: 500 });
+                assert!(few.len() <= 1 || few.iter().map(Bytes::len).sum::<usize>() <= 500);
+                assert!(few.iter().eq(expected.range(start..start + few.len())));
+                let next = expected.get(start + few.len()).map_or(501, Bytes::len);
+                assert!(
+                    few.iter().map(Bytes::len).sum::<usize>() + next > 500,
+                    "no fewer than there is room for"
+                );
                 assert!(events.lengths(start).eq(expected.range(start..).map(Bytes::len)));
             }
         }

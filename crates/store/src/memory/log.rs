@@ -268,18 +268,8 @@ impl Log {
             return Err(ReadError::Evicted { oldest: self.dropped + 1 });
         }
         let start = usize::try_from(after - self.dropped).unwrap_or(usize::MAX);
-        let mut bytes = 0_usize;
-        let count = self
-            .events
-            .lengths(start)
-            .enumerate()
-            .take_while(|(index, length)| {
-                bytes = bytes.saturating_add(*length);
-                *index == 0 || (*index < limit.events && bytes <= limit.bytes)
-            })
-            .count();
         Ok(Page {
-            events: self.events.get(start, count),
+            events: self.events.get(start, limit),
             tail,
             sealed: self.is_sealed(),
             epoch: self.epoch,
