@@ -4,11 +4,12 @@ use crate::{
     CallError, ClientOptions, List, Peer, Target,
     ctx::Ctx,
     http::Http,
+    noise::Noise,
     pipe::{Live, PipeLink},
 };
 use bowline_proto::{
     client::{DeliveryPolicy, HeaderPlan, ListCache},
-    jsonrpc::{ErrorObject, Message, Notification, Raw, Reply, Request, RequestId, code},
+    jsonrpc::{ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, code},
     time::{Millis, millis},
 };
 use futures_util::future::BoxFuture;
@@ -66,6 +67,7 @@ pub(crate) struct Core {
     pub(crate) cache: Mutex<ListCache>,
     pub(crate) tools: Mutex<BTreeMap<String, ToolFacts>>,
     pub(crate) wishes: Mutex<Wishes>,
+    noise: Mutex<Noise>,
     /// The wishes changed: a listen stream is to be opened anew.
     pub(crate) wished: Notify,
     origin: Instant,
@@ -94,6 +96,7 @@ impl Core {
             link,
             tools: Mutex::default(),
             wishes: Mutex::default(),
+            noise: Mutex::default(),
             wished: Notify::new(),
             origin: Instant::now(),
             ids: AtomicU64::new(1),
@@ -103,6 +106,17 @@ impl Core {
             renewal: Mutex::new(None),
             closed: watch::Sender::new(false),
             standing: Mutex::new(None),
+        }
+    }
+
+    /// Logs that the server sent what is no message, once in a while: a server may send nothing else.
+    pub(crate) fn tell_noise(&self, error: &ParseError) {
+        match self.noise.lock().heard(Instant::now()) {
+            Some(0) => tracing::warn!(%error, "the server sent what is no message"),
+            Some(unsaid) => {
+                tracing::warn!(%error, unsaid, "the server sent what is no message, not for the first time");
+            }
+            None => tracing::debug!(%error, "the server sent what is no message"),
         }
     }
 

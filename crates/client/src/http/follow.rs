@@ -75,8 +75,12 @@ impl Http {
                 Err(Fail::Unreachable(_) | Fail::Lost(_)) => {
                     stream.on_end(core.now(), StreamEnd::Error, random());
                 }
-                Err(Fail::Auth(_) | Fail::Redirect(_)) => {
-                    stream.on_status(core.now(), 401, None, random());
+                Err(fail @ (Fail::Auth(_) | Fail::Redirect(_))) => {
+                    let reason = fail.into_error().to_string();
+                    return Err(ClientError {
+                        kind: ClientErrorKind::ResumeRefused { reason },
+                        may_have_run: true,
+                    });
                 }
             }
             presented = Some(last_event_id);
@@ -208,7 +212,7 @@ async fn act(core: &Arc<Core>, ctx: &Arc<Ctx>, id: &RequestId, stream: &mut Call
                 match message {
                     Ok(Message::Response(response)) if response.id == *id => reply = Some(response.reply),
                     Ok(message) => core.hear(message, Some(ctx), None).await,
-                    Err(error) => tracing::warn!(%error, "the server sent what is no message"),
+                    Err(error) => core.tell_noise(&error),
                 }
             }
             Action::Reconnect { at, last_event_id } => return Next::Reconnect(at, last_event_id),
