@@ -379,7 +379,9 @@ impl Core {
 
     async fn hear_request(self: &Arc<Self>, request: Request, live: Option<&Arc<Live>>) {
         if self.peer().is_some_and(|peer| peer.modern) {
-            tracing::warn!(method = %request.method, "the server sent a request, which its revision does not know");
+            if self.noise.lock().heard(Instant::now()).is_some() {
+                tracing::warn!(method = %request.method, "the server sent a request, which its revision does not know");
+            }
             return;
         }
         let core = Arc::clone(self);
