@@ -75,13 +75,8 @@ impl Http {
                 Err(Fail::Unreachable(_) | Fail::Lost(_)) => {
                     stream.on_end(core.now(), StreamEnd::Error, random());
                 }
-                Err(fail @ (Fail::Auth(_) | Fail::Redirect(_))) => {
-                    let reason = fail.into_error().to_string();
-                    return Err(ClientError {
-                        kind: ClientErrorKind::ResumeRefused { reason },
-                        may_have_run: true,
-                    });
-                }
+                Err(Fail::Redirect(reason)) => return Err(resume_refused(reason)),
+                Err(Fail::Auth(error)) => return Err(resume_refused(error.to_string())),
             }
             presented = Some(last_event_id);
         }
@@ -231,6 +226,11 @@ fn show_token(ctx: &Ctx, peer: &Peer, id: &RequestId, stream: &CallStream) {
             last_event_id: cursor.to_owned(),
         });
     }
+}
+
+/// What the resume met says nothing of the call itself, which may have run.
+const fn resume_refused(reason: String) -> ClientError {
+    ClientError { kind: ClientErrorKind::ResumeRefused { reason }, may_have_run: true }
 }
 
 const fn lost() -> ClientError {

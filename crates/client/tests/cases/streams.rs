@@ -305,5 +305,6 @@ async fn a_resume_that_is_redirected_says_where_to() {
     assert!(is_unknown(&result), "{result:?}");
     let message = result.unwrap_err().to_string();
     assert!(message.contains("localhost:1/elsewhere") && !message.contains("401"), "{message}");
+    assert!(message.contains("may have run") && !message.contains("did not run"), "{message}");
     assert_eq!(server.of("GET", "").len(), 1);
 }
