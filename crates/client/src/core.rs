@@ -80,8 +80,19 @@ pub(crate) struct Core {
     peer: RwLock<Option<Arc<Peer>>>,
     renewal: Mutex<Option<Renewal>>,
     closed: watch::Sender<bool>,
+    /// How many calls that were given up the server is being told of.
+    telling: watch::Sender<usize>,
     /// The task of the standalone or listen stream.
     standing: Mutex<Option<AbortHandle>>,
+}
+
+/// See [`Core::telling`].
+pub(crate) struct Telling(Arc<Core>);
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        self.0.telling.send_modify(|telling| *telling -= 1);
+    }
 }
 
 impl Core {
@@ -105,6 +116,7 @@ impl Core {
             peer: RwLock::new(None),
             renewal: Mutex::new(None),
             closed: watch::Sender::new(false),
+            telling: watch::Sender::new(0),
             standing: Mutex::new(None),
         }
     }
@@ -167,6 +179,18 @@ impl Core {
         let mut closed = self.closed.subscribe();
         // The sender lives in `self`, so this only ends with the wish to close.
         drop(closed.wait_for(|closed| *closed).await);
+    }
+
+    /// The server is being told that a call was given up, as long as this exists.
+    pub(crate) fn telling(self: &Arc<Self>) -> Telling {
+        self.telling.send_modify(|telling| *telling += 1);
+        Telling(Arc::clone(self))
+    }
+
+    /// Waits until the server was told of every call that was given up.
+    pub(crate) async fn told(&self) {
+        let mut telling = self.telling.subscribe();
+        drop(telling.wait_for(|telling| *telling == 0).await);
     }
 
     /// Ends everything that runs on its own. Whether this call did it.
