@@ -145,8 +145,12 @@ impl Drop for Guard<'_> {
         // A call may be dropped where no runtime is left: then the server learns it from the end of its connection.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let core = Arc::clone(self.core);
+        let telling = core.telling();
         if let Some(task) = self.ctx.task() {
-            runtime.spawn(cancel_task(core, task));
+            runtime.spawn(async move {
+                cancel_task(core, task).await;
+                drop(telling);
+            });
             return;
         }
         let Some(id) = self.ctx.current() else { return };
@@ -163,6 +167,7 @@ impl Drop for Guard<'_> {
             if let Err(error) = core.notify(&note).await {
                 tracing::debug!(%error, "the server was not told of the cancellation");
             }
+            drop(telling);
         });
     }
 }

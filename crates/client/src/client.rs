@@ -241,6 +241,10 @@ impl Client {
 }
 
 async fn close(core: &Arc<Core>) {
+    if !core.is_closed() {
+        // A server without sessions learns nothing from the end of one.
+        drop(tokio::time::timeout(core.options.close_timeout, core.told()).await);
+    }
     let peer = core.peer();
     if !core.shut() {
         return;

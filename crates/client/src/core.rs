@@ -4,11 +4,12 @@ use crate::{
     CallError, ClientOptions, List, Peer, Target,
     ctx::Ctx,
     http::Http,
+    noise::Noise,
     pipe::{Live, PipeLink},
 };
 use bowline_proto::{
     client::{DeliveryPolicy, HeaderPlan, ListCache},
-    jsonrpc::{ErrorObject, Message, Notification, Raw, Reply, Request, RequestId, code},
+    jsonrpc::{ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, code},
     time::{Millis, millis},
 };
 use futures_util::future::BoxFuture;
@@ -66,6 +67,7 @@ pub(crate) struct Core {
     pub(crate) cache: Mutex<ListCache>,
     pub(crate) tools: Mutex<BTreeMap<String, ToolFacts>>,
     pub(crate) wishes: Mutex<Wishes>,
+    noise: Mutex<Noise>,
     /// The wishes changed: a listen stream is to be opened anew.
     pub(crate) wished: Notify,
     origin: Instant,
@@ -78,8 +80,19 @@ pub(crate) struct Core {
     peer: RwLock<Option<Arc<Peer>>>,
     renewal: Mutex<Option<Renewal>>,
     closed: watch::Sender<bool>,
+    /// How many calls that were given up the server is being told of.
+    telling: watch::Sender<usize>,
     /// The task of the standalone or listen stream.
     standing: Mutex<Option<AbortHandle>>,
+}
+
+/// See [`Core::telling`].
+pub(crate) struct Telling(Arc<Core>);
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        self.0.telling.send_modify(|telling| *telling -= 1);
+    }
 }
 
 impl Core {
@@ -94,6 +107,7 @@ impl Core {
             link,
             tools: Mutex::default(),
             wishes: Mutex::default(),
+            noise: Mutex::default(),
             wished: Notify::new(),
             origin: Instant::now(),
             ids: AtomicU64::new(1),
@@ -102,7 +116,19 @@ impl Core {
             peer: RwLock::new(None),
             renewal: Mutex::new(None),
             closed: watch::Sender::new(false),
+            telling: watch::Sender::new(0),
             standing: Mutex::new(None),
+        }
+    }
+
+    /// Logs that the server sent what is no message, once in a while: a server may send nothing else.
+    pub(crate) fn tell_noise(&self, error: &ParseError) {
+        match self.noise.lock().heard(Instant::now()) {
+            Some(0) => tracing::warn!(%error, "the server sent what is no message"),
+            Some(unsaid) => {
+                tracing::warn!(%error, unsaid, "the server sent what is no message, not for the first time");
+            }
+            None => tracing::debug!(%error, "the server sent what is no message"),
         }
     }
 
@@ -153,6 +179,18 @@ impl Core {
         let mut closed = self.closed.subscribe();
         // The sender lives in `self`, so this only ends with the wish to close.
         drop(closed.wait_for(|closed| *closed).await);
+    }
+
+    /// The server is being told that a call was given up, as long as this exists.
+    pub(crate) fn telling(self: &Arc<Self>) -> Telling {
+        self.telling.send_modify(|telling| *telling += 1);
+        Telling(Arc::clone(self))
+    }
+
+    /// Waits until the server was told of every call that was given up.
+    pub(crate) async fn told(&self) {
+        let mut telling = self.telling.subscribe();
+        drop(telling.wait_for(|telling| *telling == 0).await);
     }
 
     /// Ends everything that runs on its own. Whether this call did it.
@@ -365,7 +403,9 @@ impl Core {
 
     async fn hear_request(self: &Arc<Self>, request: Request, live: Option<&Arc<Live>>) {
         if self.peer().is_some_and(|peer| peer.modern) {
-            tracing::warn!(method = %request.method, "the server sent a request, which its revision does not know");
+            if self.noise.lock().heard(Instant::now()).is_some() {
+                tracing::warn!(method = %request.method, "the server sent a request, which its revision does not know");
+            }
             return;
         }
         let core = Arc::clone(self);

@@ -23,6 +23,7 @@ mod era;
 mod error;
 mod handler;
 mod http;
+mod noise;
 mod options;
 mod peer;
 mod pipe;

@@ -61,7 +61,8 @@ pub struct ClientOptions {
     pub silence: Duration,
     /// How long `server/discover` on a pipe may go unanswered before `initialize` is tried. Default: 5 s.
     pub probe_timeout: Duration,
-    /// For `DELETE` on close, or the end of a child after its input ended. Default: 2 s.
+    /// For cancellations that are on their way when the client is closed, for the `DELETE` after them, or for the end of a child after
+    /// its input ended; for each of these. Default: 2 s.
     pub close_timeout: Duration,
     /// How long a connection is kept for the next request. Default: 4 s, since many servers drop them after 5.
     pub keep_alive: Duration,

@@ -68,7 +68,8 @@ impl Target {
 }
 
 fn parse(url: &str) -> Result<Uri, ConnectError> {
-    let bad = |message: &str| ConnectError::BadUrl { url: url.to_owned(), message: message.to_owned() };
+    let bad =
+        |message: &str| ConnectError::BadUrl { url: without_userinfo(url), message: message.to_owned() };
     let text = url.split('#').next().unwrap_or_default();
     let uri: Uri = text.parse().map_err(|error: http::uri::InvalidUri| bad(&error.to_string()))?;
     let has_scheme = matches!(uri.scheme_str(), Some("http" | "https"));
@@ -76,13 +77,23 @@ fn parse(url: &str) -> Result<Uri, ConnectError> {
         return Err(bad("not an address that starts with http:// or https://"));
     };
     if authority.as_str().contains('@') {
-        return Err(bad("a user name or password in the address is not sent; use a header or an authorizer"));
+        return Err(bad("a user name or password in the address is not sent; use a header"));
     }
     if uri.path().is_empty() {
         let with_slash = format!("{}/", text.trim_end_matches('/'));
         return with_slash.parse().map_err(|_| bad("not an address"));
     }
     Ok(uri)
+}
+
+/// An address as it may be shown: errors end up in the logs of hosts.
+fn without_userinfo(url: &str) -> String {
+    let begin = url.find("://").map_or(0, |at| at + 3);
+    let end = url[begin..].find('/').map_or(url.len(), |at| begin + at);
+    match url[begin..end].rfind('@') {
+        Some(at) => format!("{}***{}", &url[..begin], &url[begin + at..]),
+        None => url.to_owned(),
+    }
 }
 
 impl fmt::Display for Target {
@@ -147,6 +158,11 @@ mod tests {
         assert_eq!(Target::http("https://a:1/mcp?key=secret#x").unwrap().to_string(), "https://a:1/mcp");
         for url in ["", "a/mcp", "ftp://a/", "http://", "http://u:p@a/", "http://a b/"] {
             assert!(matches!(Target::http(url), Err(ConnectError::BadUrl { .. })), "{url}");
+        }
+        for url in ["http://u:secret@a/x@y", "http://u:secret@", "ftp://u:sec@ret@a/", "u:secret@a"] {
+            let message = Target::http(url).unwrap_err().to_string();
+            assert!(!message.contains("secret") && !message.contains("ret@"), "{message}");
+            assert!(message.contains("***@"), "{message}");
         }
     }
 }

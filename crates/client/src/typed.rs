@@ -217,7 +217,7 @@ impl Client {
     }
 
     fn kept<T: DeserializeOwned + Keep>(&self, raw: Raw) -> Result<T, CallError> {
-        let mut value: T = raw.to().map_err(|error| unreadable(std::any::type_name::<T>(), &error))?;
+        let mut value: T = raw.to().map_err(|error| unreadable(T::WHAT, &error))?;
         value.keep(raw);
         Ok(value)
     }

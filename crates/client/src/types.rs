@@ -174,12 +174,22 @@ pub struct Completion {
 
 /// A type that keeps the text it was read from.
 pub(crate) trait Keep {
+    /// What it is called in messages for people.
+    const WHAT: &str;
+
     fn keep(&mut self, raw: Raw);
 }
 
 macro_rules! keep {
-    ($($type:ty),*) => { $(impl Keep for $type {
+    ($($type:ty: $what:literal),*) => { $(impl Keep for $type {
+        const WHAT: &str = $what;
         fn keep(&mut self, raw: Raw) { self.raw = raw; }
     })* };
 }
-keep!(Tool, ToolOutput, Resource, ResourceTemplate, Prompt);
+keep!(
+    Tool: "tool",
+    ToolOutput: "tool result",
+    Resource: "resource",
+    ResourceTemplate: "resource template",
+    Prompt: "prompt"
+);

@@ -75,9 +75,8 @@ impl Http {
                 Err(Fail::Unreachable(_) | Fail::Lost(_)) => {
                     stream.on_end(core.now(), StreamEnd::Error, random());
                 }
-                Err(Fail::Auth(_) | Fail::Redirect(_)) => {
-                    stream.on_status(core.now(), 401, None, random());
-                }
+                Err(Fail::Redirect(reason)) => return Err(resume_refused(reason)),
+                Err(Fail::Auth(error)) => return Err(resume_refused(error.to_string())),
             }
             presented = Some(last_event_id);
         }
@@ -208,7 +207,7 @@ async fn act(core: &Arc<Core>, ctx: &Arc<Ctx>, id: &RequestId, stream: &mut Call
                 match message {
                     Ok(Message::Response(response)) if response.id == *id => reply = Some(response.reply),
                     Ok(message) => core.hear(message, Some(ctx), None).await,
-                    Err(error) => tracing::warn!(%error, "the server sent what is no message"),
+                    Err(error) => core.tell_noise(&error),
                 }
             }
             Action::Reconnect { at, last_event_id } => return Next::Reconnect(at, last_event_id),
@@ -227,6 +226,11 @@ fn show_token(ctx: &Ctx, peer: &Peer, id: &RequestId, stream: &CallStream) {
             last_event_id: cursor.to_owned(),
         });
     }
+}
+
+/// What the resume met says nothing of the call itself, which may have run.
+const fn resume_refused(reason: String) -> ClientError {
+    ClientError { kind: ClientErrorKind::ResumeRefused { reason }, may_have_run: true }
 }
 
 const fn lost() -> ClientError {

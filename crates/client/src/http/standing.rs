@@ -142,7 +142,7 @@ pub(super) async fn hear(core: &Arc<Core>, text: &str) {
         Ok(Body::Single(message)) => vec![message],
         Ok(Body::Batch(messages)) => messages.into_iter().flatten().collect(),
         Err(error) => {
-            tracing::warn!(%error, "the server sent what is no message");
+            core.tell_noise(&error);
             return;
         }
     };

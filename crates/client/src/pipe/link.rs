@@ -358,7 +358,7 @@ async fn read(core: Arc<Core>, live: Arc<Live>, mut receiver: Box<dyn PipeReceiv
             Ok(Body::Batch(messages)) => messages.into_iter().flatten().collect(),
             Err(error) => {
                 // Programs print things: the pipe lives on (SEMANTICS 8).
-                tracing::warn!(%error, "the server sent what is no message");
+                core.tell_noise(&error);
                 continue;
             }
         };

@@ -165,6 +165,25 @@ async fn limits_end_calls_and_are_named() {
     }
 }
 
+/// A program that ends with its call closes the client at once: the server is told first.
+#[tokio::test]
+async fn who_closes_right_after_a_limit_has_told_the_server() {
+    for _ in 0..20 {
+        let steps = [
+            on("POST", "tools/call").then(Act::Hold),
+            on("POST", "notifications/cancelled").answer(202, "", ""),
+        ];
+        let server = Scripted::start(with_session(steps)).await;
+        let client = connect(&server).await;
+        let options = CallOptions::new().timeout(Some(Duration::from_millis(30)));
+        let result = client.call_tool_with("t", &serde_json::json!({}), options).await;
+        assert!(matches!(result, Err(CallError::Timeout { .. })), "{result:?}");
+        client.close().await;
+        assert_eq!(server.count("POST", "notifications/cancelled"), 1);
+        assert_eq!(server.count("DELETE", ""), 1);
+    }
+}
+
 /// Progress extends the whole limit where that is wanted, and is shown.
 #[tokio::test]
 async fn progress_is_shown_and_may_extend_the_limit() {

@@ -291,3 +291,20 @@ async fn a_silent_connection_is_left_for_a_new_one() {
     assert_eq!(text(result), "done");
     assert!(time < Duration::from_secs(1), "{time:?}");
 }
+
+/// A resume that is redirected away, or asked for credentials that there are not, is what the error speaks of.
+#[tokio::test]
+async fn a_resume_that_is_redirected_says_where_to() {
+    let steps = [
+        on("POST", "tools/call").stream().raw("id: p\nretry: 10\ndata:\n\n").close(),
+        on("GET", "").answer(307, "location: http://localhost:1/elsewhere\r\n", ""),
+    ];
+    let server = Scripted::start(with_session(steps)).await;
+    let client = connect(&server).await;
+    let result = call(&client).await;
+    assert!(is_unknown(&result), "{result:?}");
+    let message = result.unwrap_err().to_string();
+    assert!(message.contains("localhost:1/elsewhere") && !message.contains("401"), "{message}");
+    assert!(message.contains("may have run") && !message.contains("did not run"), "{message}");
+    assert_eq!(server.of("GET", "").len(), 1);
+}

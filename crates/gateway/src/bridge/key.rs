@@ -20,6 +20,11 @@ impl Key {
         let says = peer.initialize_params().to::<serde_json::Value>().unwrap_or_default();
         Self { principal: peer.principal().map(Into::into), says: says.to_string().into() }
     }
+
+    /// Who it is, where clients have to say so.
+    pub(super) fn principal(&self) -> Option<&str> {
+        self.principal.as_deref()
+    }
 }
 
 /// The parameters of `initialize` that say what the client says of itself.

@@ -75,6 +75,10 @@ impl Member {
         *self.key == *key
     }
 
+    pub(super) fn is_of_same_principal(&self, key: &Key) -> bool {
+        self.key.principal() == key.principal()
+    }
+
     /// Since when nobody uses it, if nobody does.
     pub(super) fn unused_since(&self) -> Option<Instant> {
         let used = self.used.lock();

@@ -38,6 +38,13 @@ pub(crate) struct Bounds {
     pub(crate) idle: Duration,
 }
 
+impl Bounds {
+    /// How many one principal may have: three of four.
+    const fn of_principal(self) -> usize {
+        self.children - self.children / 4
+    }
+}
+
 /// The processes of modern clients.
 pub(crate) struct Bridge {
     common: Arc<Common>,
@@ -188,8 +195,10 @@ impl Bridge {
             if timeout_at(until, freed).await.is_err() {
                 self.common.counters.refused.up();
                 let text = format!(
-                    "all {} server processes for clients of this revision are in use; try again later",
-                    self.bounds.children
+                    "all server processes that this client may use are in use (there are {} for clients of this revision, \
+                     and one principal may have {}); try again later",
+                    self.bounds.children,
+                    self.bounds.of_principal()
                 );
                 return Err(ErrorObject::internal("too_many_children", text));
             }
@@ -222,13 +231,18 @@ impl Bridge {
         if found.is_some() {
             return Ok(found);
         }
-        if state.members.len() >= self.bounds.children && !state.evict() {
+        // A principal leaves places for the others, however many kinds of clients it says it has.
+        let full = state.members.len() >= self.bounds.children;
+        let greedy = key.principal().is_some() && state.count(key) >= self.bounds.of_principal();
+        if (greedy && !state.evict(|member| member.is_of_same_principal(key)))
+            || (full && !greedy && !state.evict(|_| true))
+        {
             return Ok(None);
         }
         let room = match self.common.room() {
             Ok(room) => room,
             // Places are taken by sessions too.
-            Err(_) if state.evict() => return Ok(None),
+            Err(_) if state.evict(|_| true) => return Ok(None),
             Err(error) => return Err(error),
         };
         let member = Member::start(self, key.clone(), peer, room);
@@ -272,9 +286,15 @@ impl Bridge {
 }
 
 impl State {
-    /// Ends the process that has not been used for longest; `false` where all are used.
-    fn evict(&mut self) -> bool {
-        let unused = self.members.iter().enumerate().filter_map(|(at, m)| Some((m.unused_since()?, at)));
+    /// How many processes the principal of this kind has.
+    fn count(&self, key: &Key) -> usize {
+        self.members.iter().filter(|member| member.is_of_same_principal(key)).count()
+    }
+
+    /// Ends the process that has not been used for longest among some; `false` where all of those are used.
+    fn evict(&mut self, among: impl Fn(&Member) -> bool) -> bool {
+        let all = self.members.iter().enumerate().filter(|(_, member)| among(member));
+        let unused = all.filter_map(|(at, member)| Some((member.unused_since()?, at)));
         let Some((_, at)) = unused.min() else { return false };
         self.members.remove(at).end();
         true

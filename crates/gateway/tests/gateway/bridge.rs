@@ -280,6 +280,27 @@ async fn principals_share_nothing() {
     server.end().await;
 }
 
+/// Who says to be many kinds of clients, and keeps a process of each, leaves places for other principals.
+#[tokio::test]
+async fn one_principal_leaves_places_for_the_others() {
+    let tokens = StaticTokens::parse("ada=aaaaaaaaaaaaaaaaaaaa,bob=bbbbbbbbbbbbbbbbbbbb").unwrap();
+    let mut options = fixture(&[]);
+    options.max_modern_children = 4;
+    let server = Server::built(options, |builder| builder.authenticator(Arc::new(tokens)));
+    let mut held = Vec::new();
+    for kind in ["none", "roots", "sampling", "elicitation"] {
+        let capabilities = if kind == "none" { json!({}) } else { json!({ kind: {} }) };
+        let ada = Modern { token: Some("aaaaaaaaaaaaaaaaaaaa"), capabilities, ..Modern::of(&server) };
+        held.push(ada.listen(json!({ "toolsListChanged": true })).await);
+    }
+    until(PATIENCE, || (server.gateway.stats().children == 3).then_some(())).await;
+    let bob = Modern { token: Some("bbbbbbbbbbbbbbbbbbbb"), ..Modern::mute(&server) };
+    assert_eq!(bob.text("echo", json!({ "text": "x" })).await, "x");
+    assert_eq!(server.gateway.stats().children, 4, "three of ada, one of bob");
+    drop(held);
+    server.end().await;
+}
+
 /// A process that does not come up costs its callers an error, and the next one is tried.
 #[tokio::test]
 async fn a_server_that_does_not_start_is_an_error() {

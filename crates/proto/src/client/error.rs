@@ -43,6 +43,12 @@ pub enum ClientErrorKind {
         /// What is wrong with it.
         reason: String,
     },
+    /// The stream cannot be resumed: no credentials that the server takes, or a redirect that is not followed.
+    #[error("the stream cannot be read on: {reason}")]
+    ResumeRefused {
+        /// Why.
+        reason: String,
+    },
     /// Too many attempts in a row brought no message and no new id.
     #[error("gave up after {attempts} attempts in a row to resume the stream brought nothing new")]
     GaveUp {

@@ -357,6 +357,17 @@ pub(super) fn find_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     found
 }
 
+/// A member that the object `text` has more than once; `None` also where this is no object.
+pub(super) fn repeated_member(text: &str) -> Option<String> {
+    let (mut seen, mut repeated) = (std::collections::BTreeSet::new(), None);
+    visit_members(text, |key, _| {
+        if repeated.is_none() && !seen.insert(key.to_owned()) {
+            repeated = Some(key.to_owned());
+        }
+    })?;
+    repeated
+}
+
 /// The members of the object `text`, in their order.
 pub(super) fn all_members(text: &str) -> Option<Vec<(String, &str)>> {
     let mut members = Vec::new();

@@ -106,6 +106,13 @@ impl Raw {
         Some(Self(out.into()))
     }
 
+    /// A member that this object has more than once. Whoever reads it may take either, so what was checked may not be what is
+    /// used.
+    #[must_use]
+    pub fn repeated_member(&self) -> Option<String> {
+        super::parse::repeated_member(&self.0)
+    }
+
     /// The members of this object in their order, the values raw; `None` where this is no object.
     #[must_use]
     pub fn members(&self) -> Option<Vec<(String, Self)>> {

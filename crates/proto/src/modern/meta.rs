@@ -37,6 +37,13 @@ impl RequestMeta {
     pub fn read(params: Option<&Raw>) -> Result<Self, String> {
         let meta = params.and_then(|params| params.member("_meta"));
         let meta = meta.filter(Raw::is_object).ok_or("params._meta is missing, or no object")?;
+        // A server behind a gateway may take the other one than what was checked here, and by whoever trusts the headers.
+        for (object, whose) in [(params, "params"), (Some(&meta), "params._meta")] {
+            if let Some(name) = object.and_then(Raw::repeated_member) {
+                let name: String = name.chars().take(64).collect();
+                return Err(format!("the member {name:?} of {whose} stands twice"));
+            }
+        }
         let object = |key: &str| match meta.member(key) {
             Some(value) if value.is_object() => Ok(Some(value)),
             Some(_) => Err(format!("_meta[\"{key}\"] has to be an object")),

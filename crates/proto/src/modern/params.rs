@@ -31,6 +31,19 @@ impl HeaderParam {
         &self.said
     }
 
+    /// Whether something on the way to the argument stands twice: the tool may take the other one.
+    fn is_ambiguous(&self, arguments: Option<&Raw>) -> bool {
+        let mut found = arguments.cloned();
+        for step in &self.path {
+            let Some(object) = found else { return false };
+            if object.repeated_member().is_some() {
+                return true;
+            }
+            found = object.member(step);
+        }
+        false
+    }
+
     fn value(&self, arguments: Option<&Raw>) -> Option<Value> {
         let mut found = arguments?.clone();
         for step in &self.path {
@@ -144,6 +157,9 @@ pub fn check(params: &[HeaderParam], headers: &HeaderMap, arguments: Option<&Raw
         let name = &param.said;
         let said = single(headers, &param.header)?;
         let said = said.map(sentinel::decode).transpose().map_err(|why| format!("{PREFIX}{name}: {why}"))?;
+        if param.is_ambiguous(arguments) {
+            return Err(format!("{PREFIX}{name}: its argument stands twice"));
+        }
         let value = param.value(arguments);
         let agrees = match (&said, &value) {
             (None, None) => true,
@@ -347,6 +363,20 @@ mod tests {
         ] {
             assert_eq!(agrees(lines, &arguments), expected, "{lines:?} {arguments}");
         }
+    }
+
+    #[test]
+    fn an_argument_that_stands_twice_is_refused() {
+        let told = |name: &'static str, arguments: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static("x"));
+            check(&params(), &headers, Some(&Raw::parse(arguments).unwrap())).is_ok()
+        };
+        assert!(told("mcp-param-value", r#"{"s":"x"}"#));
+        assert!(!told("mcp-param-value", r#"{"s":"x","s":"y"}"#));
+        assert!(told("mcp-param-deep", r#"{"o":{"d":"x"}}"#));
+        assert!(!told("mcp-param-deep", r#"{"o":{"d":"x"},"o":{"d":"y"}}"#));
+        assert!(!told("mcp-param-deep", r#"{"o":{"d":"x","d":"y"}}"#));
     }
 
     #[test]

@@ -26,7 +26,8 @@ const GONE: &[&str] = &[
 /// Checks the metadata and the headers of a request whose revision is known, and whether its method still exists.
 ///
 /// # Errors
-/// - 400 with -32602: metadata that is required is missing, or is of another kind.
+/// - 400 with -32602: metadata that is required is missing, or is of another kind; a member of the parameters or of the metadata
+///   stands twice.
 /// - 400 with -32020: `Mcp-Method` or `Mcp-Name` is missing, or does not say what the body says.
 /// - 404 with -32601: a method that only older revisions have.
 pub fn check_request(headers: &HeaderMap, request: &Request) -> Result<RequestMeta, Refusal> {
@@ -214,6 +215,27 @@ mod tests {
         ] {
             assert_eq!(told(lines, request), expected, "{lines:?} {}", request.method);
         }
+    }
+
+    #[test]
+    fn what_stands_twice_is_refused() {
+        let meta = format!(r#"{{"{PROTOCOL_VERSION}":"2026-07-28","{CLIENT_CAPABILITIES}":{{}}}}"#);
+        let lines = [("mcp-method", "tools/call"), ("mcp-name", "add")];
+        let told = |params: String| {
+            let params = Some(Raw::parse(params).unwrap());
+            told(&lines, &Request { id: 7.into(), method: "tools/call".into(), params })
+        };
+        assert_eq!(told(format!(r#"{{"_meta":{meta},"name":"add"}}"#)), Ok(()));
+        let twice = Err((400, -32602));
+        assert_eq!(told(format!(r#"{{"_meta":{meta},"name":"add","name":"drop"}}"#)), twice);
+        assert_eq!(told(format!(r#"{{"_meta":{meta},"name":"add","na\u006de":"drop"}}"#)), twice);
+        assert_eq!(told(format!(r#"{{"_meta":{meta},"name":"add","_meta":{{}}}}"#)), twice);
+        assert_eq!(
+            told(format!(r#"{{"_meta":{meta},"name":"add","arguments":{{}},"arguments":{{}}}}"#)),
+            twice
+        );
+        let meta = meta.replace("{}}", r#"{},"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}"#);
+        assert_eq!(told(format!(r#"{{"_meta":{meta},"name":"add"}}"#)), twice);
     }
 
     #[test]
