@@ -177,10 +177,12 @@ const STEPS: &[Step] = &[
         needs: &["tools"],
         on_demand: false,
         run: |project, extra| {
+            // What the step before has built, and the programs: chosen by package, half of it would be compiled again.
+            let build = ["build", "--locked", "--workspace", "--bins", "--tests", "--examples"];
+            command::run(project.cargo().args(build))?;
             // The client logs in too, where a scenario asks for it.
             for (half, flags) in [("server", &[][..]), ("client", &["--auth"])] {
                 let package = format!("bowline-conformance-{half}");
-                command::run(project.cargo().args(["build", "--locked", "--package", &package]))?;
                 let mut command = project.command(tools::node_of_conformance(project));
                 command
                     .arg(format!("conformance/{half}.mjs"))
