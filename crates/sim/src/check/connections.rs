@@ -77,7 +77,7 @@ impl Checker<'_> {
                         format!("connection {connection}: an id that is not this client's"),
                     );
                 }
-                self.content(at, *purpose, said);
+                self.content(at, *purpose, id.is_some(), said);
                 if !self.readings.get(connection).is_some_and(|reading| reading.over) {
                     self.event(at, *connection, *purpose, *id, said, *digest);
                 }
@@ -214,8 +214,9 @@ impl Checker<'_> {
         }
     }
 
-    /// What a message says is its own call's, and in order.
-    fn content(&mut self, at: u64, purpose: Purpose, said: &Said) {
+    /// What a message says is its own call's, and in order. One without an id is none that a client can come back behind: where its
+    /// connection breaks, it comes again.
+    fn content(&mut self, at: u64, purpose: Purpose, has_id: bool, said: &Said) {
         let own = match purpose {
             Purpose::Call(call) => Some(call),
             _ => None,
@@ -225,7 +226,10 @@ impl Checker<'_> {
                 if own != Some(*call) {
                     self.say(Rule::Apart, at, format!("{purpose:?} is told of {said:?}"));
                 }
-                let last = self.steps.insert(*call, *step).unwrap_or(0);
+                let last = self.steps.get(call).copied().unwrap_or(0);
+                if has_id {
+                    self.steps.insert(*call, *step);
+                }
                 if *step <= last || *hash != hash_of(*call, *step) {
                     self.say(Rule::Order, at, format!("call {call}: step {step} after step {last}"));
                 }
