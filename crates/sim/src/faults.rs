@@ -15,14 +15,22 @@ pub(crate) fn start(
     fleet: &Arc<Fleet>,
     cluster: &Arc<Cluster>,
 ) -> Vec<tokio::task::JoinHandle<()>> {
+    // An operator who restarts one after the other waits for each: where all leave at once, nobody is there.
+    let restarts = Arc::new(tokio::sync::Mutex::new(()));
     let one = |fault: FaultPlan| {
+        let turn = (plan.is_seamless() && fault.kind == FaultKind::Drain).then(|| restarts.clone());
         let (trace, fleet, cluster) = (trace.clone(), fleet.clone(), cluster.clone());
         // A drain goes on for as long as its calls, and then half a second.
         let drain = plan.drain.as_millis() as u64 + 15_000;
         tokio::spawn(async move {
-            let until = fault.until + if fault.kind == FaultKind::Drain { drain } else { 0 };
             let wait = |ms: u64| tokio::time::sleep_until(trace.origin() + Duration::from_millis(ms));
             wait(fault.at).await;
+            let _turn = match &turn {
+                Some(turn) => Some(turn.lock().await),
+                None => None,
+            };
+            let late = trace.now().saturating_sub(fault.at);
+            let until = fault.until + if fault.kind == FaultKind::Drain { late + drain } else { 0 };
             let of_store = matches!(fault.kind, FaultKind::Outage | FaultKind::Failover);
             let backend = (!of_store).then_some(fault.backend);
             trace.note(What::Fault { kind: fault.kind, backend, until });

@@ -77,7 +77,7 @@ impl Checker<'_> {
                         format!("connection {connection}: an id that is not this client's"),
                     );
                 }
-                self.content(at, *purpose, said);
+                self.content(at, *purpose, id.is_some(), said);
                 if !self.readings.get(connection).is_some_and(|reading| reading.over) {
                     self.event(at, *connection, *purpose, *id, said, *digest);
                 }
@@ -143,6 +143,13 @@ impl Checker<'_> {
         reading.shows_id = true;
         let before = reading.at.replace(id);
         let standalone = matches!(purpose, Purpose::Standalone(_));
+        // What is read of a session whose client has ended it may be a log that somebody made who did not know yet.
+        let ended = match purpose {
+            Purpose::Standalone(session) => {
+                self.facts.deleted.get(&session).is_some_and(|(when, _)| *when <= at)
+            }
+            _ => false,
+        };
         // An error about the stream itself stands in no stream; nor does what a client is told to look at again.
         let beside = match said {
             Said::Error { .. } => before.is_some_and(|before| before.offset == id.offset),
@@ -168,7 +175,7 @@ impl Checker<'_> {
                         at,
                         format!("connection {connection} goes on in another stream"),
                     );
-                } else if id.offset != expected {
+                } else if id.offset != expected && !ended {
                     let what =
                         format!("connection {connection}: {said:?} is {} instead of {expected}", id.offset);
                     say(self.broken, Rule::Order, at, what);
@@ -214,8 +221,9 @@ impl Checker<'_> {
         }
     }
 
-    /// What a message says is its own call's, and in order.
-    fn content(&mut self, at: u64, purpose: Purpose, said: &Said) {
+    /// What a message says is its own call's, and in order. One without an id is none that a client can come back behind: where its
+    /// connection breaks, it comes again.
+    fn content(&mut self, at: u64, purpose: Purpose, has_id: bool, said: &Said) {
         let own = match purpose {
             Purpose::Call(call) => Some(call),
             _ => None,
@@ -225,7 +233,10 @@ impl Checker<'_> {
                 if own != Some(*call) {
                     self.say(Rule::Apart, at, format!("{purpose:?} is told of {said:?}"));
                 }
-                let last = self.steps.insert(*call, *step).unwrap_or(0);
+                let last = self.steps.get(call).copied().unwrap_or(0);
+                if has_id {
+                    self.steps.insert(*call, *step);
+                }
                 if *step <= last || *hash != hash_of(*call, *step) {
                     self.say(Rule::Order, at, format!("call {call}: step {step} after step {last}"));
                 }

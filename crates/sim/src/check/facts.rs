@@ -141,9 +141,10 @@ impl Facts {
         })
     }
 
-    /// Whether the way to the store explains it.
+    /// Whether the way to the store explains it. To who slept in the middle of a question it seems that no answer came.
     pub(super) fn store_explains(&self, from: u64, to: u64) -> bool {
-        let of_store = |kind| matches!(kind, FaultKind::Outage | FaultKind::Failover | FaultKind::Partition);
+        use FaultKind::{Failover, Outage, Partition, Pause};
+        let of_store = |kind| matches!(kind, Outage | Failover | Partition | Pause);
         self.faults
             .iter()
             .any(|fault| (of_store(fault.kind)) && fault.from <= to && from <= fault.until + AFTERMATH)

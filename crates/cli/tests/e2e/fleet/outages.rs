@@ -6,7 +6,7 @@ use crate::{
     common::{PRIMED, assert_serves},
     production::metrics,
 };
-use bowline_testkit::{Answer, Block, Dir, Redis, Session, initialize, patiently, text_of};
+use bowline_testkit::{Answer, Block, Dir, Redis, Session, has_role, initialize, patiently, text_of};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -253,6 +253,67 @@ async fn a_store_that_starts_again() {
         assert_serves(session).await;
     }
     assert!(ledger(&file).values().all(|job| *job == (1, 1)), "{:?}", ledger(&file));
+}
+
+/// The primary is killed, and sentinels put its replica in its place: calls go on, also one whose tool asks its client something meanwhile, and
+/// nobody is taken for dead.
+#[tokio::test]
+async fn a_store_that_fails_over() {
+    let mut primary = Redis::start("").await;
+    let replica = primary.replica("").await;
+    let sentinel = primary.sentinel(1).await;
+    let store = format!("--store redis+sentinel://{}/main", sentinel.address());
+    let fleet = Fleet::start(2, &format!("{store} {OPTIONS}")).await;
+    let [a, b] = [fleet.addresses()[0], fleet.addresses()[1]];
+    let (_dir, file) = new_ledger();
+    let session = Session::start(a, PRIMED).await;
+    let there = session.at(b);
+    let before = lost(&session, &file, "before", 300).await;
+    let meanwhile = lost(&session, &file, "meanwhile", 1_500).await;
+    let afterwards = lost(&session, &file, "afterwards", 8_000).await;
+    // One that asks in the middle, which is when nobody can be told.
+    let mut asking = arguments(&file, "asking", 3_000);
+    asking["ask"] = json!(true);
+    let mut answer = session.post(&session.tool("job", &asking)).await;
+    let asking = answer.block().await.expect("a priming event").id.expect("with an id");
+    answer.abort();
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    primary.kill().await;
+    patiently("the replica takes over", has_role(&replica, "master")).await;
+    let (messages, _) = there.poll(there.get(Some(&before)).await).await;
+    assert_eq!(text_of(messages.last().unwrap()), "job before: -");
+    let asked = patiently("the question", async {
+        let mut cursor = asking.clone();
+        loop {
+            let mut poll = there.get(Some(&cursor)).await;
+            while let Some(block) = poll.block().await {
+                cursor = block.id.clone().unwrap_or(cursor);
+                if let Some(message) = block.message()
+                    && message["method"] == "elicitation/create"
+                {
+                    poll.abort();
+                    return (message, cursor);
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    let (question, asking) = asked.await;
+    // Answered at the backend that did not ask.
+    let reply = json!({ "jsonrpc": "2.0", "id": question["id"],
+        "result": { "action": "accept", "content": { "name": "Ann" } } });
+    assert_eq!(there.post(&reply).await.status(), 202);
+    for (key, cursor, said) in
+        [("meanwhile", meanwhile, "-"), ("asking", asking, "Ann"), ("afterwards", afterwards, "-")]
+    {
+        let (messages, _) = there.poll(there.get(Some(&cursor)).await).await;
+        assert_eq!(text_of(messages.last().unwrap()), format!("job {key}: {said}"));
+    }
+    for session in [&session, &there] {
+        assert_serves(session).await;
+    }
+    let jobs = ledger(&file);
+    assert!(jobs.len() == 4 && jobs.values().all(|job| *job == (1, 1)), "{jobs:?}");
 }
 
 /// FLUSHALL: everything is gone, and nobody is told anything wrong, and nobody waits for ever.
