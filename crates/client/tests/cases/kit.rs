@@ -4,6 +4,9 @@ use bowline_client::{CallError, Client, ClientOptions, Era, ReconnectPolicy, Tar
 use bowline_testkit::scripted::{Scripted, Step, on};
 use std::time::Duration;
 
+/// What is done at once, on a machine that does other things too: all that might be waited for in its place takes longer.
+pub(crate) const AT_ONCE: Duration = Duration::from_secs(4);
+
 pub(crate) const RESULT: &str =
     r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"done"}]}}"#;
 
