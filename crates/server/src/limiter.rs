@@ -78,10 +78,11 @@ impl Limiter {
         }
     }
 
-    /// Watches over a call no longer, if that was so.
-    pub(crate) fn forget(&self, call: &Arc<CallState>) {
+    /// Watches over a call no longer; returns whether that was so.
+    pub(crate) fn forget(&self, call: &Arc<CallState>) -> bool {
         // What is taken out is dropped when the lock was given up.
-        let _call = Self::take(&mut self.due.lock(), call);
+        let held = Self::take(&mut self.due.lock(), call);
+        held.is_some()
     }
 
     /// Looks at a call again at `at`, if it is still watched over.
@@ -161,15 +162,16 @@ pub(crate) async fn run(core: Weak<Core>) {
 fn look(core: &Arc<Core>, call: &Arc<CallState>, now: Millis) {
     let limiter = &core.limiter;
     if now >= call.started.after(millis(core.options.call_timeout)) {
-        core.metrics.calls_timed_out.up();
-        limiter.forget(call);
-        return call.cancel(CancelReason::TimedOut);
+        if limiter.forget(call) {
+            core.metrics.calls_timed_out.up();
+            call.cancel(CancelReason::TimedOut);
+        }
+        return;
     }
     if !is_abandoned(call, now) {
         return limiter.look_again(call, look_at(call, now));
     }
     if !core.is_shared() {
-        limiter.forget(call);
         return abandon(core, call);
     }
     // Its client may poll on another backend. While the store is asked, only the time limit counts.
@@ -197,9 +199,12 @@ fn is_abandoned(call: &CallState, now: Millis) -> bool {
     unread_since.is_some_and(|since| since.after(millis(abandon_after)) <= now)
 }
 
-fn abandon(core: &Core, call: &CallState) {
-    core.metrics.calls_abandoned.up();
-    call.cancel(CancelReason::Abandoned);
+/// Gives a call up, if it has not ended meanwhile.
+fn abandon(core: &Core, call: &Arc<CallState>) {
+    if core.limiter.forget(call) {
+        core.metrics.calls_abandoned.up();
+        call.cancel(CancelReason::Abandoned);
+    }
 }
 
 #[cfg(test)]
@@ -306,6 +311,11 @@ mod tests {
         // Who looked at it just before brings nothing back.
         core.limiter.look_again(&ended, Millis(0));
         assert_eq!(core.limiter.all().len(), 1);
+        // Nor does it count as one that ran into a limit.
+        for passed in [10_000, 60_000] {
+            look(&core, &ended, ended.started.after(passed));
+        }
+        assert_eq!((core.metrics.calls_abandoned.get(), core.metrics.calls_timed_out.get()), (0, 0));
         sleep(SECOND * 61).await;
         assert_eq!((ended.cancel_reason(), runs.cancel_reason()), (None, Some(CancelReason::Abandoned)));
         assert_eq!(Arc::strong_count(&ended), 1, "nobody holds it");
