@@ -70,7 +70,7 @@ pub(crate) fn is_unknown(result: &Result<ToolOutput, CallError>) -> bool {
 /// How long `work` took.
 pub(crate) async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
     let began = tokio::time::Instant::now();
-    let value = tokio::time::timeout(Duration::from_secs(20), work).await.expect("it ends");
+    let value = tokio::time::timeout(Duration::from_secs(60), work).await.expect("it ends");
     (value, tokio::time::Instant::now() - began)
 }
 
