@@ -68,17 +68,22 @@ impl Target {
 }
 
 fn parse(url: &str) -> Result<Uri, ConnectError> {
-    let bad =
-        |message: &str| ConnectError::BadUrl { url: without_userinfo(url), message: message.to_owned() };
+    let bad = |message: &str| ConnectError::BadUrl { url: shown(url), message: message.to_owned() };
     let text = url.split('#').next().unwrap_or_default();
-    let uri: Uri = text.parse().map_err(|error: http::uri::InvalidUri| bad(&error.to_string()))?;
-    let has_scheme = matches!(uri.scheme_str(), Some("http" | "https"));
-    let Some(authority) = uri.authority().filter(|_| has_scheme) else {
+    let scheme = text
+        .split_once("://")
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https"));
+    let Some((_, rest)) = scheme else {
         return Err(bad("not an address that starts with http:// or https://"));
     };
-    if authority.as_str().contains('@') {
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    if authority.contains('@') {
         return Err(bad("a user name or password in the address is not sent; use a header"));
     }
+    if authority.is_empty() || authority.starts_with(':') {
+        return Err(bad("the host is missing, as in http://HOST:8000/mcp"));
+    }
+    let uri: Uri = text.parse().map_err(|error: http::uri::InvalidUri| bad(&error.to_string()))?;
     if uri.path().is_empty() {
         let with_slash = format!("{}/", text.trim_end_matches('/'));
         return with_slash.parse().map_err(|_| bad("not an address"));
@@ -86,8 +91,12 @@ fn parse(url: &str) -> Result<Uri, ConnectError> {
     Ok(uri)
 }
 
-/// An address as it may be shown: errors end up in the logs of hosts.
-fn without_userinfo(url: &str) -> String {
+/// An address as it may be shown, without a password and without a query, which may be a key: errors end up in the logs of hosts.
+pub(crate) fn shown(url: &str) -> String {
+    if url.is_empty() {
+        return "the empty address".into();
+    }
+    let url = url.split(['?', '#']).next().unwrap_or_default();
     let begin = url.find("://").map_or(0, |at| at + 3);
     let end = url[begin..].find('/').map_or(url.len(), |at| begin + at);
     match url[begin..end].rfind('@') {
@@ -156,9 +165,28 @@ mod tests {
     fn addresses() {
         assert_eq!(Target::http("http://a").unwrap().to_string(), "http://a/");
         assert_eq!(Target::http("https://a:1/mcp?key=secret#x").unwrap().to_string(), "https://a:1/mcp");
-        for url in ["", "a/mcp", "ftp://a/", "http://", "http://u:p@a/", "http://a b/"] {
-            assert!(matches!(Target::http(url), Err(ConnectError::BadUrl { .. })), "{url}");
+        assert_eq!(Target::http("HTTP://a/x").unwrap().to_string(), "http://a/x");
+        for (url, why) in [
+            ("", "starts with http://"),
+            ("a/mcp", "starts with http://"),
+            ("ftp://a/", "starts with http://"),
+            ("http:/a/", "starts with http://"),
+            ("http://", "the host is missing"),
+            ("https:///mcp", "the host is missing"),
+            ("http://:8000/mcp", "the host is missing"),
+            ("http://?x=1", "the host is missing"),
+            ("http://u:p@a/", "user name or password"),
+            ("http://a b/", "invalid uri character"),
+        ] {
+            match Target::http(url) {
+                Err(ConnectError::BadUrl { message, .. }) => {
+                    assert!(message.contains(why), "{url}: {message}");
+                }
+                other => panic!("{url}: {other:?}"),
+            }
         }
+        let message = Target::http("ftp://a/x?key=hunter2").unwrap_err().to_string();
+        assert!(message.starts_with("ftp://a/x: ") && !message.contains("hunter2"), "{message}");
         for url in ["http://u:secret@a/x@y", "http://u:secret@", "ftp://u:sec@ret@a/", "u:secret@a"] {
             let message = Target::http(url).unwrap_err().to_string();
             assert!(!message.contains("secret") && !message.contains("ret@"), "{message}");
