@@ -37,6 +37,7 @@ pub use authorize::{AuthAnswer, AuthError, AuthRequest, Authorizer, StaticHeader
 pub use client::Client;
 pub use error::{CallError, ConnectError, TimeLimit};
 pub use handler::{ElicitReply, Elicitation, Handler, Handlers, List, LogMessage, Progress, Root};
+pub use http::connection_trouble;
 pub use options::{CallOptions, Canceller, ClientOptions, Era};
 pub use peer::Peer;
 pub use pipe::{Connector, Pipe, PipeReceiver, PipeSender, TransportError};
