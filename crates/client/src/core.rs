@@ -10,6 +10,7 @@ use crate::{
 use bowline_proto::{
     client::{DeliveryPolicy, HeaderPlan, ListCache},
     jsonrpc::{ErrorObject, Message, Notification, ParseError, Raw, Reply, Request, RequestId, code},
+    projection::capabilities_for_modern,
     time::{Millis, millis},
 };
 use futures_util::future::BoxFuture;
@@ -166,6 +167,7 @@ impl Core {
         if !modern {
             return declared;
         }
+        let declared = capabilities_for_modern(declared);
         let extensions = declared.member("extensions").unwrap_or_else(Raw::empty_object);
         let extensions = extensions.with_member("io.modelcontextprotocol/tasks", &Raw::empty_object());
         extensions.and_then(|extensions| declared.with_member("extensions", &extensions)).unwrap_or(declared)
