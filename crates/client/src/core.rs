@@ -4,10 +4,14 @@ mod hearing;
 mod renewal;
 
 use self::renewal::Renewal;
-use crate::{CallError, ClientOptions, Peer, Target, ctx::Ctx, http::Http, noise::Noise, pipe::PipeLink};
+use crate::{
+    CallError, ClientOptions, Peer, Target, ctx::Ctx, http::Http, listening::Route, noise::Noise,
+    pipe::PipeLink,
+};
 use bowline_proto::{
     client::{DeliveryPolicy, HeaderPlan, ListCache},
     jsonrpc::{Notification, ParseError, Raw, RequestId},
+    modern::meta::SUBSCRIPTION_ID,
     projection::capabilities_for_modern,
     time::{Millis, millis},
 };
@@ -68,6 +72,8 @@ pub(crate) struct Core {
     courtesies: Arc<Semaphore>,
     progress: Mutex<HashMap<String, Weak<Ctx>>>,
     asked: Mutex<HashMap<RequestId, AbortHandle>>,
+    /// Where notifications of listen requests go that share a pipe with everything else, by the ids of the requests.
+    pub(crate) routes: Mutex<HashMap<RequestId, Arc<Route>>>,
     peer: RwLock<Option<Arc<Peer>>>,
     renewal: Mutex<Option<Renewal>>,
     closed: watch::Sender<bool>,
@@ -104,6 +110,7 @@ impl Core {
             ids: AtomicU64::new(1),
             progress: Mutex::default(),
             asked: Mutex::default(),
+            routes: Mutex::default(),
             peer: RwLock::new(None),
             renewal: Mutex::new(None),
             closed: watch::Sender::new(false),
@@ -242,6 +249,28 @@ impl Core {
                 Link::Pipe(pipe) => pipe.exchange(self, ctx, params).await,
             }
         })
+    }
+
+    /// Keeps a listen stream open over whatever the link is. Returns why there will be none any more; `None`: it was stopped.
+    pub(crate) async fn keep_open(
+        self: &Arc<Self>,
+        route: &Arc<Route>,
+        stopped: &mut watch::Receiver<bool>,
+    ) -> Option<CallError> {
+        match &self.link {
+            Link::Http(http) => http.keep_subscription(self, route, stopped).await,
+            Link::Pipe(pipe) => pipe.keep_subscription(self, route, stopped).await,
+        }
+    }
+
+    /// The typed listen stream that a notification belongs to.
+    fn route_of(&self, note: &Notification) -> Option<Arc<Route>> {
+        let routes = self.routes.lock();
+        if routes.is_empty() {
+            return None;
+        }
+        let id = note.params.as_ref()?.member("_meta")?.member(SUBSCRIPTION_ID)?;
+        routes.get(&RequestId::from_json(id.as_str()).ok()?).cloned()
     }
 
     pub(crate) fn watch_progress(&self, token: &Raw, ctx: &Arc<Ctx>) {

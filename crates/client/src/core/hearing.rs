@@ -24,6 +24,10 @@ impl Core {
     }
 
     pub(super) async fn hear_notification(self: &Arc<Self>, note: Notification, from: Option<&Ctx>) {
+        if let Some(route) = self.route_of(&note) {
+            route.hear(self, &note);
+            return;
+        }
         let params = note.params.as_ref();
         match &*note.method {
             "notifications/progress" => {

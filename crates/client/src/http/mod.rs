@@ -7,6 +7,7 @@ mod follow;
 mod handshake;
 mod listen;
 mod standing;
+mod subscription;
 mod trouble;
 
 use crate::{
