@@ -68,7 +68,11 @@ fn tls(host: &str, error: &rustls::Error) -> Option<(String, bool)> {
 
 fn certificate(host: &str, error: &CertificateError) -> String {
     match error {
-        CertificateError::UnknownIssuer => format!(
+        // An authority of the same name, and another key, is known in the other cases.
+        CertificateError::UnknownIssuer
+        | CertificateError::BadSignature
+        | CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => format!(
             "the certificate of {host} is signed by nobody whom this machine trusts: add its authority (or the certificate, if it signs itself) to the system's, or name a PEM file with all that are to be trusted in the variable SSL_CERT_FILE"
         ),
         CertificateError::Expired => format!(
@@ -91,7 +95,11 @@ fn certificate(host: &str, error: &CertificateError) -> String {
         CertificateError::Revoked => {
             format!("the certificate of {host} was revoked: do not trust that server")
         }
-        error => format!("the certificate of {host} cannot be trusted: {error}"),
+        error => {
+            let reason = error.to_string();
+            let reason = reason.split_once(" {").map_or(&*reason, |(kind, _)| kind);
+            format!("the certificate of {host} cannot be trusted: {reason}")
+        }
     }
 }
 
@@ -125,8 +133,10 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
     })
 }
 
-/// An error with its causes, as one line: hyper's own says little.
+/// An error with its causes, as one line: hyper's own says little, and the pool's that it is one of a client.
 fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let pool = error.downcast_ref::<hyper_util::client::legacy::Error>();
+    let error = pool.and_then(Error::source).unwrap_or(error);
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -169,7 +179,8 @@ mod tests {
             (other(&[r#"DnsName("b.example")"#, "IpAddress(1.2.3.4)"]), ["(b.example, 1.2.3.4)", "use that"]),
             (other(&["x"; 9]), ["(x, x, x, x, x, ...)", "use that name"]),
             (CertificateError::Revoked, ["was revoked", "a.example:8443"]),
-            (CertificateError::BadSignature, ["cannot be trusted", "a.example:8443"]),
+            (CertificateError::BadSignature, ["a.example:8443 is signed by nobody", "SSL_CERT_FILE"]),
+            (CertificateError::BadEncoding, ["cannot be trusted", "a.example:8443"]),
         ] {
             let shown = format!("{error:?}");
             let (text, lasts) = said("https://a.example:8443/mcp", rustls::Error::from(error));
