@@ -84,6 +84,11 @@ fn parse(url: &str) -> Result<Uri, ConnectError> {
         return Err(bad("the host is missing, as in http://HOST:8000/mcp"));
     }
     let uri: Uri = text.parse().map_err(|error: http::uri::InvalidUri| bad(&error.to_string()))?;
+    // Without this it would be the usual port of the scheme, which nobody named.
+    let port = uri.authority().and_then(|all| all.as_str().strip_prefix(all.host())).unwrap_or_default();
+    if port.len() > 1 && uri.port_u16().is_none() {
+        return Err(bad("the port is no number up to 65535"));
+    }
     if uri.path().is_empty() {
         let with_slash = format!("{}/", text.trim_end_matches('/'));
         return with_slash.parse().map_err(|_| bad("not an address"));
@@ -96,13 +101,14 @@ pub(crate) fn shown(url: &str) -> String {
     if url.is_empty() {
         return "the empty address".into();
     }
-    let url = url.split(['?', '#']).next().unwrap_or_default();
     let begin = url.find("://").map_or(0, |at| at + 3);
     let end = url[begin..].find('/').map_or(url.len(), |at| begin + at);
-    match url[begin..end].rfind('@') {
+    // What has a slash in its password is no address: then it may go as far as to the last such sign of all.
+    let shown = match url[begin..end].rfind('@').or_else(|| url[begin..].rfind('@')) {
         Some(at) => format!("{}***{}", &url[..begin], &url[begin + at..]),
         None => url.to_owned(),
-    }
+    };
+    shown.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
 impl fmt::Display for Target {
@@ -164,6 +170,9 @@ mod tests {
     #[test]
     fn addresses() {
         assert_eq!(Target::http("http://a").unwrap().to_string(), "http://a/");
+        for url in ["http://a:8080/mcp", "http://[::1]:8080/mcp", "http://[::1]/mcp"] {
+            assert_eq!(Target::http(url).unwrap().to_string(), url);
+        }
         assert_eq!(Target::http("https://a:1/mcp?key=secret#x").unwrap().to_string(), "https://a:1/mcp");
         assert_eq!(Target::http("HTTP://a/x").unwrap().to_string(), "http://a/x");
         for (url, why) in [
@@ -177,6 +186,8 @@ mod tests {
             ("http://?x=1", "the host is missing"),
             ("http://u:p@a/", "user name or password"),
             ("http://a b/", "invalid uri character"),
+            ("http://a:80x/", "port"),
+            ("http://a:65536/", "no number up to 65535"),
         ] {
             match Target::http(url) {
                 Err(ConnectError::BadUrl { message, .. }) => {
@@ -187,7 +198,14 @@ mod tests {
         }
         let message = Target::http("ftp://a/x?key=hunter2").unwrap_err().to_string();
         assert!(message.starts_with("ftp://a/x: ") && !message.contains("hunter2"), "{message}");
-        for url in ["http://u:secret@a/x@y", "http://u:secret@", "ftp://u:sec@ret@a/", "u:secret@a"] {
+        for url in [
+            "http://u:secret@a/x@y",
+            "http://u:secret@",
+            "ftp://u:sec@ret@a/",
+            "u:secret@a",
+            "http://u:x/secret@a/mcp",
+            "http://u:x?secret@a/mcp",
+        ] {
             let message = Target::http(url).unwrap_err().to_string();
             assert!(!message.contains("secret") && !message.contains("ret@"), "{message}");
             assert!(message.contains("***@"), "{message}");

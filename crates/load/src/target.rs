@@ -78,13 +78,14 @@ impl fmt::Debug for Target {
 
 /// A URL as an error may show it: without a password, and without a query, which may be a key.
 fn shown(url: &str) -> String {
-    let url = url.split(['?', '#']).next().unwrap_or_default();
     let begin = url.find("://").map_or(0, |at| at + 3);
     let end = url[begin..].find('/').map_or(url.len(), |at| begin + at);
-    match url[begin..end].rfind('@') {
+    // What has a slash in its password is no address: then it may go as far as to the last such sign of all.
+    let shown = match url[begin..end].rfind('@').or_else(|| url[begin..].rfind('@')) {
         Some(at) => format!("{}***{}", &url[..begin], &url[begin + at..]),
         None => url.to_owned(),
-    }
+    };
+    shown.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
 impl Target {
@@ -105,6 +106,7 @@ mod tests {
             ("http://", "the host is missing"),
             ("http://:8000/mcp?k=hunter2", "the host is missing"),
             ("http://u:hunter2@a/", "a user name or password"),
+            ("http://u:x?hunter2@a/", "a user name or password"),
             ("https://a/?k=hunter2", "TLS is not spoken here"),
             ("ftp://a/", "does not begin with http://"),
         ] {
