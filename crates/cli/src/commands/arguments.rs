@@ -1,14 +1,17 @@
 //! Arguments as they are typed: `key=value`, `key:=json`, a JSON object, or one on stdin.
 
 use super::failure::Failure;
+use crate::untold::untold;
 use serde_json::{Map, Value};
 use std::io::{IsTerminal as _, Read as _};
+
+untold!(Arguments);
 
 /// Bytes of stdin that are read.
 const MAX_STDIN: u64 = 64 * 1024 * 1024;
 
 /// Where the arguments come from.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Default, PartialEq)]
 pub(super) struct Arguments {
     base: Option<String>,
     stdin: bool,

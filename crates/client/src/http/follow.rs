@@ -11,7 +11,7 @@ use crate::{
 };
 use bowline_proto::{
     client::{Action, CallStream, ClientError, ClientErrorKind, ResumePlace, StreamEnd},
-    jsonrpc::{Message, Reply, RequestId},
+    jsonrpc::{ErrorObject, Message, Raw, Reply, RequestId},
     sse::Decoder,
 };
 use http::Response;
@@ -107,13 +107,21 @@ impl Http {
             return None;
         }
         if !has_type(response.headers(), "text/event-stream") {
-            if is_resume {
-                // Not a stream: an attempt in vain, like a stream without an event.
+            let is_json = has_type(response.headers(), "application/json");
+            if is_resume && !is_json {
+                // A page of something on the way: an attempt in vain, like a stream without an event.
                 drain(response);
                 stream.on_end(core.now(), StreamEnd::Error, random());
                 return None;
             }
-            return Some(self.read_json(core, ctx, id, stream, response).await);
+            return match self.read_json(core, ctx, id, stream, response).await {
+                // What broke off can be asked for again; what was read whole would only come again.
+                Err(ClientError { kind: ClientErrorKind::NotResumable, .. }) if is_resume => {
+                    stream.on_end(core.now(), StreamEnd::Error, random());
+                    None
+                }
+                outcome => Some(outcome),
+            };
         }
         let mut decoder = Decoder::resuming(core.options.sse, presented);
         let mut body = response.into_body();
@@ -185,7 +193,13 @@ impl Http {
         match act(core, ctx, id, stream).await {
             Next::Over(over) => over,
             Next::ReadOn | Next::Reconnect(..) if is_json && !text.trim().is_empty() => {
-                Err(unreadable("it is JSON, but not the response to this request".into()))
+                let said = Raw::parse(text).ok().and_then(|body| body.member("error"));
+                let said = said.and_then(|error| error.to::<ErrorObject>().ok());
+                let said = said.map(|error| format!(": error {}: {}", error.code, error.message));
+                Err(unreadable(format!(
+                    "it is JSON, but not the response to this request{}",
+                    said.unwrap_or_default()
+                )))
             }
             Next::ReadOn | Next::Reconnect(..) => Err(unreadable(match kind {
                 Some(kind) if !text.trim().is_empty() => {

@@ -81,7 +81,7 @@ impl Raw {
     /// Costs one pass over the text. Members that stand twice are taken at their first place.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<Self> {
-        let found = super::parse::find_member(&self.0, name)?;
+        let found = super::members::find_member(&self.0, name)?;
         Some(Self(self.0.slice_ref(found)))
     }
 
@@ -91,7 +91,7 @@ impl Raw {
     pub fn with_member(&self, name: &str, value: &Self) -> Option<Self> {
         let text = &*self.0;
         let inner = text.strip_prefix('{')?;
-        let out = match super::parse::find_member(text, name) {
+        let out = match super::members::find_member(text, name) {
             Some(found) => {
                 // `found` is a slice of `text`: its place is the distance of their starts.
                 let start = found.as_ptr().addr() - text.as_ptr().addr();
@@ -110,13 +110,13 @@ impl Raw {
     /// used.
     #[must_use]
     pub fn repeated_member(&self) -> Option<String> {
-        super::parse::repeated_member(&self.0)
+        super::members::repeated_member(&self.0)
     }
 
     /// The members of this object in their order, the values raw; `None` where this is no object.
     #[must_use]
     pub fn members(&self) -> Option<Vec<(String, Self)>> {
-        let members = super::parse::all_members(&self.0)?;
+        let members = super::members::all_members(&self.0)?;
         Some(members.into_iter().map(|(name, value)| (name, Self(self.0.slice_ref(value)))).collect())
     }
 
