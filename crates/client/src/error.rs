@@ -13,7 +13,7 @@ pub enum CallError {
     #[error("the server answered with error {}: {}", .0.code, .0.message)]
     Protocol(ErrorObject),
     /// The request did not get through, and certainly did not run: it can be repeated.
-    #[error("{message}; the request did not run and can be repeated")]
+    #[error("{message}; the request did not run")]
     Transport {
         /// What happened, for a person.
         message: String,

@@ -183,17 +183,24 @@ impl Http {
         let unreadable =
             |reason: String| ClientError { kind: ClientErrorKind::Unreadable { reason }, may_have_run: true };
         let kind = response.headers().get(http::header::CONTENT_TYPE).cloned();
+        let packed = response.headers().get(http::header::CONTENT_ENCODING).cloned();
+        let no_text = || match packed.as_ref().and_then(|encoding| encoding.to_str().ok()) {
+            Some(encoding) => format!("it is compressed ({encoding}), which was not asked for"),
+            None => "it is not UTF-8".to_owned(),
+        };
         let text = match whole(response.into_body(), core.options.max_body_bytes).await {
-            Ok(body) => String::from_utf8(body.into()).map_err(|_| unreadable("it is not UTF-8".into()))?,
+            Ok(body) => String::from_utf8(body.into()).map_err(|_| unreadable(no_text()))?,
             Err((reason, true)) => return Err(unreadable(reason)),
             Err((_, false)) => return Err(lost()),
         };
+        // Some servers mark their text as Unicode; JSON itself knows no such mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         // A message is a message, whatever its type is called.
-        stream.on_event(None, Some(&text), None);
+        stream.on_event(None, Some(text), None);
         match act(core, ctx, id, stream).await {
             Next::Over(over) => over,
             Next::ReadOn | Next::Reconnect(..) if is_json && !text.trim().is_empty() => {
-                let said = Raw::parse(text).ok().and_then(|body| body.member("error"));
+                let said = Raw::parse(text.to_owned()).ok().and_then(|body| body.member("error"));
                 let said = said.and_then(|error| error.to::<ErrorObject>().ok());
                 let said = said.map(|error| format!(": error {}: {}", error.code, error.message));
                 Err(unreadable(format!(

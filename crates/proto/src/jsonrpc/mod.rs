@@ -10,6 +10,7 @@ mod members;
 mod message;
 mod parse;
 mod raw;
+mod surrogates;
 
 pub use error::{ErrorObject, code};
 pub use id::{MAX_ID_BYTES, RequestId};

@@ -68,12 +68,12 @@ impl Raw {
         self.0.into_bytes()
     }
 
-    /// Reads the value into a type.
+    /// Reads the value into a type. Halves of characters (`\ud83d` alone), of which no text can be made, are read as U+FFFD.
     ///
     /// # Errors
     /// When the value does not have the shape of `T`.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_str(&self.0)
+        read(&self.0)
     }
 
     /// The member `name` of this object, raw; `None` where this is no object or has no such member.
@@ -136,16 +136,27 @@ impl Raw {
         Self(out.into())
     }
 
-    /// The value as a string, where it is a JSON string.
+    /// The value as a string, where it is a JSON string. Halves of characters are read as U+FFFD.
     #[must_use]
     pub fn string(&self) -> Option<String> {
-        if self.0.starts_with('"') { serde_json::from_str(&self.0).ok() } else { None }
+        if self.0.starts_with('"') { read(&self.0).ok() } else { None }
     }
 
     /// Whether this is a JSON object.
     #[must_use]
     pub fn is_object(&self) -> bool {
         self.0.starts_with('{')
+    }
+}
+
+/// Reads well-formed JSON: where that fails for its form, it is for halves of characters.
+fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+    match serde_json::from_str(text) {
+        Err(error) if error.is_syntax() => match super::surrogates::whole_characters(text) {
+            Some(text) => serde_json::from_str(&text),
+            None => Err(error),
+        },
+        read => read,
     }
 }
 
