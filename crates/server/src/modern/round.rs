@@ -182,6 +182,7 @@ impl Round {
             kind: StreamKind::Call,
             owner: core.backend,
             epoch: 1,
+            incarnation: 0,
             session: None,
             request_id: None,
             rerun: None,

@@ -189,6 +189,7 @@ impl Cluster {
                 kind: StreamKind::Call,
                 owner: page.owner,
                 epoch: at.epoch,
+                incarnation: page.incarnation,
                 session: None,
                 request_id: None,
                 rerun: None,

@@ -109,6 +109,7 @@ pub(crate) fn kept(call: &CallState) -> Option<Bytes> {
     let limit = call.core.options.max_rerun_bytes;
     let kept = record::encode(session.principal.as_deref(), session.revision, call.request(), limit);
     if kept.is_none() {
+        call.core.metrics.reruns_too_large.up();
         tracing::debug!(%session, limit, "a call is too large to be run again elsewhere");
     }
     kept

@@ -171,6 +171,33 @@ async fn a_call_is_run_again_only_so_often() {
     }
 }
 
+/// What is kept of a call has a bound, and who meets it counts.
+#[tokio::test(start_paused = true)]
+async fn what_is_too_large_to_be_kept_is_not_run_again() {
+    for (limit, is_kept) in [(10_000, true), (1_000, false)] {
+        let store = MemoryStore::default();
+        let [a, b] = std::array::from_fn(|_| {
+            Backend::options(&store, |options| {
+                rerunning(options);
+                options.max_rerun_bytes = limit;
+            })
+        });
+        pause(15.0).await;
+        let mut client = a.server.client("2025-11-25").await;
+        let large = json!({ "then": 20, "repeatable": true, "large": "x".repeat(2_000) });
+        let cursor = begin(&mut client, "count", large).await;
+        let refused = || a.server.endpoint.metrics().reruns_too_large.get();
+        assert_eq!(refused(), u64::from(!is_kept));
+        // One that may not run twice meets no bound.
+        begin(&mut client, "count", json!({ "then": 20, "large": "x".repeat(2_000) })).await;
+        assert_eq!(refused(), u64::from(!is_kept));
+        a.link.set(Way::Cut);
+        let messages = poll(&b.serves(&client), cursor).await;
+        assert_eq!(calls(&b), usize::from(is_kept));
+        assert_eq!(is_lost(messages.last().unwrap()), !is_kept, "{messages:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_the_client_gave_up_meanwhile_is_not_run() {
     let (store, [a, b]) = fleet().await;
