@@ -301,6 +301,7 @@ impl Connection {
             Ok(page) if self.owed == Some(Owed::Lost) => self.resync(now, page.tail),
             Ok(page) => {
                 self.cursor.epoch = page.epoch;
+                self.leave_former_owner(page.epoch);
                 if self.replaying {
                     let read = page.events.len() as u64;
                     self.core.metrics.events_replayed.add(read);
@@ -343,6 +344,17 @@ impl Connection {
         }
     }
 
+    /// Where another backend has taken the call over, the one that runs here has nothing more to say to the client, however long it takes to
+    /// find out: what it says stands in no log.
+    fn leave_former_owner(&mut self, epoch: u64) {
+        if self.cursor.kind == CursorKind::Call
+            && self.outlet.as_ref().is_some_and(|outlet| outlet.epoch() < epoch)
+        {
+            self.outlet = None;
+            self._reading = None;
+        }
+    }
+
     /// Ends the call of a backend that died: whoever reads it notices.
     async fn look_after_owner(&mut self, now: Millis, page: &Page) {
         if self.cursor.kind != CursorKind::Call || page.sealed || now < self.owner_check {
@@ -350,7 +362,8 @@ impl Connection {
         }
         self.owner_check = now.after(millis(BACKSTOP));
         // This backend may have taken the call over since, to run it again.
-        if let Some(outlet) = self.core.running.get(self.stream) {
+        let running = self.core.running.get(self.stream);
+        if let Some(outlet) = running.filter(|outlet| outlet.epoch() >= page.epoch) {
             outlet.note_generation(self.generation);
             self._reading = Some(outlet.read());
             self.wishes_seen = outlet.close_wishes();

@@ -240,7 +240,8 @@ async fn resume_stream(
         of: Some(cursor.stream),
         lost: false,
         // A call that runs here knows of wishes to close; one that is over, or runs elsewhere, is only read.
-        outlet: core.running.get(cursor.stream),
+        // So does one that was taken over since, and only does not know it yet.
+        outlet: core.running.get(cursor.stream).filter(|outlet| outlet.epoch() >= cursor.epoch),
         leaving: None,
         comes_back: true,
     };

@@ -139,6 +139,28 @@ impl Outlet {
         } else {
             (Some(session.id.clone()), session.ended())
         };
+        Self::after(core, stream, of, request_id, epoch, tail)
+    }
+
+    /// The same for the log of a task.
+    pub(crate) fn task_taken_over(
+        core: &Arc<Core>,
+        stream: StreamId,
+        request: &RequestId,
+        epoch: u64,
+        tail: u64,
+    ) -> Arc<Self> {
+        Self::after(core, stream, (Some(TASKS.into()), Arc::default()), request, epoch, tail)
+    }
+
+    fn after(
+        core: &Arc<Core>,
+        stream: StreamId,
+        of: (Option<Arc<str>>, Arc<AtomicBool>),
+        request_id: &RequestId,
+        epoch: u64,
+        tail: u64,
+    ) -> Arc<Self> {
         let outlet = Self::on(core, Opened::Stored, StreamKind::Call, stream, of, Some(request_id));
         outlet.state.lock().writer = Writer::take_over(writer_config(core), epoch, tail);
         *outlet.making.lock() = None;
@@ -146,10 +168,19 @@ impl Outlet {
         outlet
     }
 
-    /// The log of a task.
-    pub(crate) fn task(core: &Arc<Core>, stream: StreamId, request: &RequestId) -> Arc<Self> {
+    /// The log of a task; with `rerun`, what it takes to run the task again is kept with it.
+    pub(crate) fn task(
+        core: &Arc<Core>,
+        stream: StreamId,
+        request: &RequestId,
+        rerun: Option<Bytes>,
+    ) -> Arc<Self> {
         let of = (Some(TASKS.into()), Arc::default());
-        Self::on(core, Opened::NotYet, StreamKind::Call, stream, of, Some(request))
+        let outlet = Self::on(core, Opened::NotYet, StreamKind::Call, stream, of, Some(request));
+        if let Some(making) = &mut *outlet.making.lock() {
+            making.rerun = rerun;
+        }
+        outlet
     }
 
     /// A stream without ids, which lives in this process and with its connection only.
@@ -195,6 +226,12 @@ impl Outlet {
             fetched: AtomicBool::new(false),
             generation: AtomicU64::new(0),
         })
+    }
+
+    /// The epoch at which this backend writes the stream. Where the log is at a later one, another backend writes it, whether this one has
+    /// noticed or not.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.state.lock().writer.epoch()
     }
 
     /// Whether this backend writes the stream, at a later epoch than that.

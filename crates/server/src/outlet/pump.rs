@@ -193,7 +193,7 @@ impl Outlet {
                     request_id: making.and_then(|making| making.request_id.as_ref()).map(RequestId::to_json),
                     rerun: making.and_then(|making| making.rerun.clone()),
                     open_ttl: match self.kind {
-                        StreamKind::Call if self.task => options.open_ttl().max(options.task_ttl),
+                        StreamKind::Call if self.task => options.open_task_ttl(),
                         StreamKind::Call => options.open_ttl(),
                         StreamKind::Standalone => options.session_ttl * 2,
                     },

@@ -171,6 +171,39 @@ async fn a_call_is_run_again_only_so_often() {
     }
 }
 
+/// It has ended, and does not know yet that what it said stands nowhere, when its client comes by.
+#[tokio::test(start_paused = true)]
+async fn who_has_heard_of_the_next_run_hears_no_more_of_the_one_before() {
+    let (_, [a, b]) = fleet().await;
+    let mut client = a.server.client("2025-11-25").await;
+    let params = json!({ "n": 6, "every": 4, "then": 1, "repeatable": true });
+    let mut here = client.call("count", params).await;
+    let first = here.event().await.unwrap();
+    let mut cursor = first.id;
+    drop(here);
+    a.link.set(Way::Cut);
+    // Until the second run has said more than the client has heard of the first one.
+    let mut run = None;
+    while run != Some(2) {
+        let mut there = b.serves(&client).get(cursor.as_deref()).await;
+        while let Some(event) = there.event().await {
+            run = event.data.and_then(|data| data["params"]["_meta"]["bowline/run"].as_u64()).or(run);
+            if run == Some(2) {
+                break;
+            }
+        }
+        cursor = there.last_id.clone();
+    }
+    pause(3.0).await;
+    a.link.set(Way::Open);
+    let messages = poll(&a.serves(&client), cursor).await;
+    let (last, said) = messages.split_last().unwrap();
+    assert!(!said.is_empty() && last["result"].is_object(), "{messages:?}");
+    for message in said {
+        assert_eq!(message["params"]["_meta"]["bowline/run"], 2, "{messages:?}");
+    }
+}
+
 /// What is kept of a call has a bound, and who meets it counts.
 #[tokio::test(start_paused = true)]
 async fn what_is_too_large_to_be_kept_is_not_run_again() {
