@@ -86,8 +86,9 @@ async fn on_a_redis_a_call_that_may_run_twice_survives_its_process() {
 async fn about(address: SocketAddr, method: &str, mut params: Value) -> Value {
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
         json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
-    let mut answer = modern::request(address, 1, method, params).await.json().await;
-    answer["result"].take()
+    let mut answer = modern::request(address, 1, method, params).await;
+    let mut response = if answer.is_stream() { answer.response().await } else { answer.json().await };
+    response["result"].take()
 }
 
 /// Waits until a task is over.
