@@ -177,6 +177,7 @@ pub fn store() -> MemoryStore {
         kind: StreamKind::Call,
         owner: BackendId(1),
         epoch: 1,
+        incarnation: 0,
         session: None,
         request_id: Some("7".into()),
         rerun: None,

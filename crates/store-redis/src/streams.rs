@@ -125,6 +125,7 @@ impl Inner {
             .arg(self.tag.as_str())
             .arg(optional(stream.session))
             .arg(optional(stream.request_id))
+            .arg(format!("{:x}", stream.incarnation))
             .args(stream.rerun);
         let mut reply = match self.link.run(call).await {
             Err(error) if is_full(&error) => {

@@ -26,6 +26,9 @@ pub struct NewStream {
     pub owner: BackendId,
     /// The epoch of its first writer, at least 1.
     pub epoch: u64,
+    /// Tells it from earlier streams of the same id, whose positions mean nothing in it: a number that none of them had, drawn at random. 0
+    /// where an id is used once.
+    pub incarnation: u64,
     /// The session it belongs to, where there is one.
     pub session: Option<String>,
     /// The JSON text of the id of the request that it answers; `None` for a standalone stream.
@@ -125,6 +128,8 @@ pub struct Page {
     pub sealed: bool,
     /// The epoch in force.
     pub epoch: u64,
+    /// [`NewStream::incarnation`]; 0 for a stream that was made before there were any.
+    pub incarnation: u64,
     /// The backend that writes the stream.
     pub owner: BackendId,
     /// The generation of the newest attachment; a reader with an older one was displaced.
@@ -138,6 +143,8 @@ pub struct Attachment {
     pub generation: u64,
     /// The last offset that was reported with [`StreamLog::delivered`], 0 at first.
     pub delivered: u64,
+    /// [`Page::incarnation`] of the stream that was attached to.
+    pub incarnation: u64,
 }
 
 /// Append-only logs.

@@ -5,7 +5,7 @@ mod reading;
 
 pub(crate) use reading::Reading;
 
-use crate::{core::Core, fleet::patiently, modern::TASKS, session::Session, watched::Watched};
+use crate::{core::Core, fleet::patiently, modern::TASKS, random, session::Session, watched::Watched};
 use bowline_proto::time::millis;
 use bowline_proto::{
     cursor::StreamId,
@@ -23,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-/// The epoch of a stream's first writer.
+/// The epoch of the first writer of a call's stream.
 pub(crate) const FIRST_EPOCH: u64 = 1;
 
 /// How a stream came into being.
@@ -72,6 +72,8 @@ struct Making {
     request_id: Option<RequestId>,
     /// What is kept with the stream to run its call again.
     rerun: Option<Bytes>,
+    /// Tells a session's own log from those before it.
+    incarnation: u64,
 }
 
 /// What others wait for. All of it in one place: there are many of these, and few who wait.
@@ -89,6 +91,8 @@ struct State {
     pumping: bool,
     /// Whether another backend writes the stream now: it is taken over when there is something to say.
     foreign: bool,
+    /// Which of a session's own logs the writer's offsets are of; 0 where it has not met one yet.
+    incarnation: u64,
     /// Whether the store does not take in what is to be written, or takes longer than a client may be kept waiting.
     stuck: bool,
     /// How many messages the writer has dropped that were counted.
@@ -135,6 +139,28 @@ impl Outlet {
         } else {
             (Some(session.id.clone()), session.ended())
         };
+        Self::after(core, stream, of, request_id, epoch, tail)
+    }
+
+    /// The same for the log of a task.
+    pub(crate) fn task_taken_over(
+        core: &Arc<Core>,
+        stream: StreamId,
+        request: &RequestId,
+        epoch: u64,
+        tail: u64,
+    ) -> Arc<Self> {
+        Self::after(core, stream, (Some(TASKS.into()), Arc::default()), request, epoch, tail)
+    }
+
+    fn after(
+        core: &Arc<Core>,
+        stream: StreamId,
+        of: (Option<Arc<str>>, Arc<AtomicBool>),
+        request_id: &RequestId,
+        epoch: u64,
+        tail: u64,
+    ) -> Arc<Self> {
         let outlet = Self::on(core, Opened::Stored, StreamKind::Call, stream, of, Some(request_id));
         outlet.state.lock().writer = Writer::take_over(writer_config(core), epoch, tail);
         *outlet.making.lock() = None;
@@ -142,10 +168,19 @@ impl Outlet {
         outlet
     }
 
-    /// The log of a task.
-    pub(crate) fn task(core: &Arc<Core>, stream: StreamId, request: &RequestId) -> Arc<Self> {
+    /// The log of a task; with `rerun`, what it takes to run the task again is kept with it.
+    pub(crate) fn task(
+        core: &Arc<Core>,
+        stream: StreamId,
+        request: &RequestId,
+        rerun: Option<Bytes>,
+    ) -> Arc<Self> {
         let of = (Some(TASKS.into()), Arc::default());
-        Self::on(core, Opened::NotYet, StreamKind::Call, stream, of, Some(request))
+        let outlet = Self::on(core, Opened::NotYet, StreamKind::Call, stream, of, Some(request));
+        if let Some(making) = &mut *outlet.making.lock() {
+            making.rerun = rerun;
+        }
+        outlet
     }
 
     /// A stream without ids, which lives in this process and with its connection only.
@@ -172,12 +207,14 @@ impl Outlet {
                 session,
                 request_id: request_id.cloned(),
                 rerun: None,
+                incarnation: new_incarnation(kind),
             }))),
             ended,
             state: Mutex::new(State {
-                writer: Writer::new(writer_config(core), FIRST_EPOCH),
+                writer: Writer::new(writer_config(core), first_epoch(core, kind)),
                 pumping: false,
                 foreign: false,
+                incarnation: 0,
                 stuck: false,
                 dropped: 0,
             }),
@@ -189,6 +226,12 @@ impl Outlet {
             fetched: AtomicBool::new(false),
             generation: AtomicU64::new(0),
         })
+    }
+
+    /// The epoch at which this backend writes the stream. Where the log is at a later one, another backend writes it, whether this one has
+    /// noticed or not.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.state.lock().writer.epoch()
     }
 
     /// Whether this backend writes the stream, at a later epoch than that.
@@ -211,11 +254,21 @@ impl Outlet {
             if state.pumping || self.kind != StreamKind::Standalone || self.is_unstored() {
                 return;
             }
-            state.replace(Writer::new(writer_config(&self.core), FIRST_EPOCH));
+            state.replace(Writer::new(writer_config(&self.core), first_epoch(&self.core, self.kind)));
             state.foreign = false;
+            state.incarnation = 0;
+            if let Some(making) = &mut *self.making.lock() {
+                making.incarnation = new_incarnation(self.kind);
+            }
             self.note_opened(Opened::NotYet);
         }
         self.open();
+    }
+
+    /// Whether the log that was written is no more, or not what it was, and nothing can be written until it [begins
+    /// again](Self::begin_again).
+    pub(crate) fn has_lost_its_log(&self) -> bool {
+        matches!(self.state.lock().writer.stop_reason(), Some(StopReason::Gone | StopReason::Lost { .. }))
     }
 
     /// Says something. Returns whether it will be in the stream.
@@ -350,6 +403,23 @@ impl Outlet {
 
 fn writer_config(core: &Core) -> WriterConfig {
     WriterConfig { max_event_bytes: core.options.max_event_bytes, ..WriterConfig::default() }
+}
+
+/// The epoch that a stream is made at. Of a session's own log there are several writers, and a backend that still writes a log that is gone
+/// must not pass for the one that has made it again.
+fn first_epoch(core: &Core, kind: StreamKind) -> u64 {
+    match kind {
+        StreamKind::Standalone if core.is_shared() => pump::next_epoch(0, core.backend),
+        StreamKind::Standalone | StreamKind::Call => FIRST_EPOCH,
+    }
+}
+
+/// Which of the logs under one id a log is that is about to be made. Calls have ids of their own.
+fn new_incarnation(kind: StreamKind) -> u64 {
+    match kind {
+        StreamKind::Standalone => random::word().max(1),
+        StreamKind::Call => 0,
+    }
 }
 
 impl Drop for Outlet {

@@ -97,6 +97,7 @@ list! {
         a_read_is_a_run,
         a_position_after_the_tail_is_lost,
         what_was_never_made_is_gone,
+        a_stream_that_is_made_again_is_another_one,
         payloads_come_back_byte_for_byte,
     }
     seals {

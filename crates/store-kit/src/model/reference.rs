@@ -3,7 +3,7 @@
 use super::operation::{BACKENDS, Operation, SESSIONS, STREAMS};
 use crate::{
     Kit,
-    harness::{LONG, OWNER, at, bytes, call, droppable, kept, record},
+    harness::{INCARNATION, LONG, OWNER, at, bytes, call, droppable, kept, record},
 };
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
@@ -202,7 +202,11 @@ impl Reference {
                 let expected = match &mut stream.log {
                     Some(log) => {
                         log.generation += 1;
-                        Ok(Attachment { generation: log.generation, delivered: log.delivered })
+                        Ok(Attachment {
+                            generation: log.generation,
+                            delivered: log.delivered,
+                            incarnation: INCARNATION,
+                        })
                     }
                     None => Err(ReadError::Gone),
                 };
@@ -454,6 +458,7 @@ impl Stream {
             tail: log.tail(),
             sealed: log.sealed.is_some(),
             epoch: log.epoch,
+            incarnation: INCARNATION,
             owner: OWNER,
             generation: log.generation,
         };

@@ -54,6 +54,7 @@ const CAUGHT_BY: &[(Fault, &str)] = &[
     (Fault::LosersKeepTheirKeys, "one_of_many_sets_of_keys_wins"),
     (Fault::AnybodyTakesOver, "one_of_many_take_overs_wins"),
     (Fault::SealedIsTakenOver, "what_is_over_is_not_taken_over"),
+    (Fault::IncarnationsAreForgotten, "a_stream_that_is_made_again_is_another_one"),
     (Fault::LateSubscription, "a_reader_that_subscribes_first_misses_nothing"),
 ];
 

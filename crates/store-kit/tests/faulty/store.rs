@@ -82,6 +82,8 @@ pub(crate) enum Fault {
     AnybodyTakesOver,
     /// A call that is over is given away all the same.
     SealedIsTakenOver,
+    /// A stream that was made again passes for the one before it.
+    IncarnationsAreForgotten,
     /// A subscription takes effect a moment after it was made.
     LateSubscription,
 }
@@ -178,6 +180,7 @@ impl StreamLog for Faulty {
                     tail: after,
                     sealed: false,
                     epoch: 1,
+                    incarnation: 0,
                     owner: BackendId(0),
                     generation: 0,
                 },
@@ -186,6 +189,9 @@ impl StreamLog for Faulty {
                 }
                 answer => answer?,
             };
+            if self.has(Fault::IncarnationsAreForgotten) {
+                page.incarnation = 0;
+            }
             if self.has(Fault::TailOfThePage) {
                 page.tail = after + page.events.len() as u64;
             }

@@ -53,8 +53,8 @@ impl Tx<'_> {
         }
         self.write(
             "INSERT INTO streams (id, kind, owner, epoch, epoch_start, dropped, tail, bytes, max_events, max_bytes, \
-             generation, delivered, sealed, seal_order, deadline, session, request_id) \
-             VALUES (?, ?, ?, ?, 1, 0, 0, 0, ?, ?, 0, 0, 0, 0, ?, ?, ?)",
+             generation, delivered, sealed, seal_order, deadline, session, request_id, incarnation) \
+             VALUES (?, ?, ?, ?, 1, 0, 0, 0, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?)",
             (
                 stream.id.as_bytes(),
                 kind_number(stream.kind),
@@ -65,6 +65,7 @@ impl Tx<'_> {
                 self.now.plus(stream.open_ttl).0,
                 &stream.session,
                 &stream.request_id,
+                int(stream.incarnation),
             ),
         )?;
         if let Some(rerun) = &stream.rerun {
@@ -235,7 +236,11 @@ impl Tx<'_> {
         row.generation += 1;
         self.save(&row)?;
         self.changed.push(stream);
-        Ok(Ok(Attachment { generation: row.generation, delivered: row.delivered }))
+        Ok(Ok(Attachment {
+            generation: row.generation,
+            delivered: row.delivered,
+            incarnation: row.incarnation,
+        }))
     }
 
     /// Does what was hinted of a stream, where there still is one.

@@ -17,6 +17,7 @@ pub(super) struct Log {
     epoch: u64,
     /// The first offset that `epoch` may have written: only what is not before it can be a retry.
     epoch_start: u64,
+    incarnation: u64,
     owner: BackendId,
     generation: u64,
     delivered: u64,
@@ -85,6 +86,7 @@ impl Log {
             dropped: 0,
             epoch: stream.epoch,
             epoch_start: 1,
+            incarnation: stream.incarnation,
             owner: stream.owner,
             generation: 0,
             delivered: 0,
@@ -273,6 +275,7 @@ impl Log {
             tail,
             sealed: self.is_sealed(),
             epoch: self.epoch,
+            incarnation: self.incarnation,
             owner: self.owner,
             generation: self.generation,
         })
@@ -280,7 +283,7 @@ impl Log {
 
     pub(super) const fn attach(&mut self) -> Attachment {
         self.generation += 1;
-        Attachment { generation: self.generation, delivered: self.delivered }
+        Attachment { generation: self.generation, delivered: self.delivered, incarnation: self.incarnation }
     }
 
     pub(super) fn note_delivered(&mut self, generation: u64, offset: u64) {

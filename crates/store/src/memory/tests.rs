@@ -44,6 +44,7 @@ fn call(n: u64) -> NewStream {
         kind: StreamKind::Call,
         owner: BackendId(1),
         epoch: 1,
+        incarnation: 0,
         session: Some("q".repeat(22)),
         request_id: Some("12".to_owned()),
         rerun: None,
