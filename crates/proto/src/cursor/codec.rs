@@ -19,6 +19,7 @@ use thiserror::Error;
 
 use super::wire::{Decoded, MAX_BYTES, MAX_VARINT_BYTES, Writer};
 use super::{Keyring, Scope, ScopedKeys, StreamId};
+use crate::jsonrpc::RequestId;
 
 const PURPOSE: &str = "event id";
 const VERSION: u8 = 1;
@@ -90,6 +91,18 @@ impl IdText {
     /// The JSON text.
     pub fn as_json(&self) -> &str {
         &self.0
+    }
+}
+
+impl From<&RequestId> for IdText {
+    fn from(id: &RequestId) -> Self {
+        Self(id.to_json().into_boxed_str())
+    }
+}
+
+impl From<&RequestId> for CursorRequest {
+    fn from(id: &RequestId) -> Self {
+        Self::Id(id.into())
     }
 }
 

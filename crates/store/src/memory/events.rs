@@ -38,6 +38,13 @@ impl Events {
         self.count as usize
     }
 
+    /// One event, and no room for others.
+    pub(super) fn one(event: Bytes) -> Self {
+        let mut events = Self::default();
+        events.push(event);
+        events
+    }
+
     pub(super) fn push(&mut self, event: Bytes) {
         let small = event.len() <= SMALL;
         let (mark, bytes) = if small { (event.len() as u16, &event[..]) } else { (LARGE, &[][..]) };

@@ -97,6 +97,28 @@ impl Log {
         }
     }
 
+    /// A call's stream that has its only message.
+    pub(super) fn sealed(owner: BackendId, epoch: u64, last: Bytes, seal_number: u64) -> Self {
+        let bytes = last.len() as u64;
+        Self {
+            of: None,
+            rerun: None,
+            events: Events::one(last),
+            dropped: 0,
+            epoch,
+            epoch_start: 1,
+            owner,
+            generation: 0,
+            delivered: 0,
+            max_events: 1,
+            max_bytes: bytes,
+            bytes,
+            seal_number,
+            kind: StreamKind::Call,
+            cancelled: false,
+        }
+    }
+
     pub(super) const fn kind(&self) -> StreamKind {
         self.kind
     }
