@@ -10,13 +10,13 @@ use bowline_proto::{
     legacy::too_large,
     sse::encode,
 };
-use bowline_store::{CreateError, SealedStream};
-use bytes::{Bytes, BytesMut};
+use bowline_store::{CreateError, SealedStream, Unavailable};
+use bytes::Bytes;
 use http::Response;
 use std::{sync::Arc, time::Duration};
 
-/// The room for what is written beside a response, in bytes: two ids, the wait, and the names of the fields.
-const ROOM: usize = 320;
+/// The room for two ids of the usual length.
+const IDS: usize = 192;
 
 /// Answers the request `id` with the stream that `response` is the only message of.
 ///
@@ -38,19 +38,19 @@ pub(crate) async fn answer(
     let stream = if session.resumable { keep(core, session, &response).await } else { None };
     let text = match stream {
         Some(stream) => with_ids(core, session, stream, id, &response),
-        None => {
-            let mut out = BytesMut::new();
-            encode::data(&mut out, &response);
-            out
-        }
+        None => encode::whole(None, None, &response),
     };
-    events(core, Body::full(text.freeze()))
+    events(core, Body::full(text))
 }
 
 /// Has the store keep the stream. `None` where it does not.
 async fn keep(core: &Arc<Core>, session: &Session, response: &Bytes) -> Option<StreamId> {
     let id = random::stream_id();
     let kept = match &core.fleet {
+        // It is not asked for each answer anew, which would wait for it.
+        Some(fleet) if fleet.store_is_away() => {
+            Err(CreateError::Unavailable(Unavailable("it was away".into())))
+        }
         // Its owner needs a lease, or others could take it for one of a backend that died.
         Some(fleet) if !fleet.lease.is_held(core) => {
             fleet.lease.take(core).await.map_err(CreateError::Unavailable)
@@ -79,7 +79,7 @@ async fn keep(core: &Arc<Core>, session: &Session, response: &Bytes) -> Option<S
     }
 }
 
-fn with_ids(core: &Core, session: &Session, stream: StreamId, id: &RequestId, response: &Bytes) -> BytesMut {
+fn with_ids(core: &Core, session: &Session, stream: StreamId, id: &RequestId, response: &Bytes) -> Bytes {
     let cursors = session.cursors(core);
     let mut cursor = Cursor {
         kind: CursorKind::Call,
@@ -90,16 +90,15 @@ fn with_ids(core: &Core, session: &Session, stream: StreamId, id: &RequestId, re
         poll: 1,
         request: CursorRequest::from(id),
     };
-    let mut text = String::with_capacity(96);
-    let mut out = BytesMut::with_capacity(ROOM + response.len());
+    let mut ids = String::with_capacity(IDS);
+    let mut retry = None;
     if session.revision.features().priming {
-        cursors.mint(&cursor, &mut text);
-        let retry = core.options.retry.pick(Duration::ZERO, core.load_percent(), random::word(), false);
-        encode::priming(&mut out, &text, Some(retry.into()));
-        text.clear();
+        cursors.mint(&cursor, &mut ids);
+        retry = Some(core.options.retry.pick(Duration::ZERO, core.load_percent(), random::word(), false));
     }
+    let end = ids.len();
     cursor.offset = 1;
-    cursors.mint(&cursor, &mut text);
-    encode::message(&mut out, &text, response);
-    out
+    cursors.mint(&cursor, &mut ids);
+    let (first, last) = ids.split_at(end);
+    encode::whole(retry.map(|retry| (first, retry.into())), Some(last), response)
 }

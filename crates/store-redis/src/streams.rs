@@ -13,7 +13,8 @@ use crate::{
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
     Appended, Attachment, BackendId, CreateError, Event, EventClass, Figure, NewStream, Page, ReadError,
-    ReadLimit, SealedStream, StoreFuture, StreamKind, StreamLog, TakeOver, TakenOver, Unavailable, WriteAt, WriteError,
+    ReadLimit, SealedStream, StoreFuture, StreamKind, StreamLog, TakeOver, TakenOver, Unavailable, WriteAt,
+    WriteError,
 };
 use bytes::Bytes;
 use redis::cmd;

@@ -42,7 +42,10 @@ impl Writer {
     pub(super) fn finish(mut self, keys: &ScopedKeys, tag_bytes: usize, out: &mut String) {
         let tag = keys.sign(&self.bytes[..self.len]);
         self.put(&tag[..tag_bytes]);
-        URL_SAFE_NO_PAD.encode_string(&self.bytes[..self.len], out);
+        let mut text = [0; MAX_CURSOR_CHARS];
+        // It is as long as that at most, and ASCII.
+        let len = URL_SAFE_NO_PAD.encode_slice(&self.bytes[..self.len], &mut text).unwrap_or_default();
+        out.push_str(str::from_utf8(&text[..len]).unwrap_or_default());
     }
 }
 

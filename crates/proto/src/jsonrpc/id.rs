@@ -1,5 +1,6 @@
 //! Request ids: echoed with their type and every digit.
 
+use crate::decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -54,19 +55,18 @@ impl RequestId {
     #[must_use]
     pub fn to_json(&self) -> String {
         match self {
-            Self::Number(number) => number.to_string(),
-            Self::Large(number) => number.to_string(),
+            Self::Number(number) => Decimal::of_signed(*number).as_str().to_owned(),
+            Self::Large(number) => Decimal::of(*number).as_str().to_owned(),
             Self::String(text) => serde_json::Value::from(&**text).to_string(),
         }
     }
 
     /// Appends the JSON text of this id.
     pub fn write_json(&self, out: &mut Vec<u8>) {
-        use std::io::Write as _;
         match self {
+            Self::Number(number) => out.extend_from_slice(Decimal::of_signed(*number).as_bytes()),
+            Self::Large(number) => out.extend_from_slice(Decimal::of(*number).as_bytes()),
             // Writing into a vector cannot fail.
-            Self::Number(number) => drop(write!(out, "{number}")),
-            Self::Large(number) => drop(write!(out, "{number}")),
             Self::String(text) => drop(serde_json::to_writer(out, &**text)),
         }
     }

@@ -31,7 +31,8 @@ pub(super) async fn the_same_seal_again_succeeds(kit: &Kit<'_>) -> Result<(), St
 
 pub(super) async fn a_stream_is_made_with_its_seal(kit: &Kit<'_>) -> Result<(), String> {
     let store = &kit.store;
-    let sealed = |id, last| SealedStream { id, owner: OWNER, epoch: 3, last: bytes(last), keep: kit.units(3) };
+    let sealed =
+        |id, last| SealedStream { id, owner: OWNER, epoch: 3, last: bytes(last), keep: kit.units(3) };
     // Payloads that a store may keep in different ways.
     let large = "x".repeat(5_000);
     for last in ["last", "", &large] {
@@ -42,7 +43,11 @@ pub(super) async fn a_stream_is_made_with_its_seal(kit: &Kit<'_>) -> Result<(), 
         expect_eq!((page.epoch, page.owner), (3, OWNER), "its writer");
         expect!(store.create_sealed(sealed(id, "other")).await, Err(CreateError::Exists), "making it again");
         expect!(store.create(call(id)).await, Err(CreateError::Exists), "making one that is open");
-        expect!(store.seal(at(id, 3, 1), Some(bytes(last)), LONG).await, Ok(Appended::Again), "the same seal");
+        expect!(
+            store.seal(at(id, 3, 1), Some(bytes(last)), LONG).await,
+            Ok(Appended::Again),
+            "the same seal"
+        );
         expect!(store.append(at(id, 3, 2), kept("x")).await, Err(WriteError::Sealed), "appending");
         expect!(store.seal(at(id, 4, 2), None, LONG).await, Err(WriteError::Sealed), "another seal");
         expect!(store.attach(id).await, Ok(first) if first.generation == 1, "attaching");

@@ -2,10 +2,10 @@
 
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
-    Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, EventClass, KeyStore, Letter,
-    Mailbox, MemoryStore, NewStream, OpenStream, Page, ReadError, ReadLimit, SealedStream, SessionLookup,
-    SessionRecord, SessionStore, Store, StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, UpdateError, Version,
-    WakeBus, Wakeups, WriteAt, WriteError,
+    Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, EventClass, KeyStore,
+    Letter, Mailbox, MemoryStore, NewStream, OpenStream, Page, ReadError, ReadLimit, SealedStream,
+    SessionLookup, SessionRecord, SessionStore, Store, StoreFuture, StreamLog, TakeOver, TakenOver,
+    Unavailable, UpdateError, Version, WakeBus, Wakeups, WriteAt, WriteError,
 };
 use bytes::Bytes;
 use std::time::Duration;
