@@ -90,15 +90,15 @@ fn with_ids(core: &Core, session: &Session, stream: StreamId, id: &RequestId, re
         poll: 1,
         request: CursorRequest::from(id),
     };
-    let mut ids = String::with_capacity(IDS);
+    let mut ids = Vec::with_capacity(IDS);
     let mut retry = None;
     if session.revision.features().priming {
-        cursors.mint(&cursor, &mut ids);
+        cursors.mint_bytes(&cursor, &mut ids);
         retry = Some(core.options.retry.pick(Duration::ZERO, core.load_percent(), random::word(), false));
     }
     let end = ids.len();
     cursor.offset = 1;
-    cursors.mint(&cursor, &mut ids);
+    cursors.mint_bytes(&cursor, &mut ids);
     let (first, last) = ids.split_at(end);
     encode::whole(retry.map(|retry| (first, retry.into())), Some(last), response)
 }

@@ -22,7 +22,7 @@ const BLOCK_OVERHEAD: usize = 48;
 /// never forges a field.
 pub fn message(buf: &mut BytesMut, id: &str, payload: &[u8]) {
     buf.reserve(id.len() + payload.len() + BLOCK_OVERHEAD);
-    put_id(buf, id);
+    put_id(buf, id.as_bytes());
     put_data(buf, payload);
     buf.put_u8(b'\n');
 }
@@ -38,7 +38,7 @@ pub fn data(buf: &mut BytesMut, payload: &[u8]) {
 /// is the last one before a connection is closed on purpose (5.3).
 pub fn priming(buf: &mut BytesMut, id: &str, retry_ms: Option<u64>) {
     buf.reserve(id.len() + BLOCK_OVERHEAD);
-    put_id(buf, id);
+    put_id(buf, id.as_bytes());
     if let Some(ms) = retry_ms {
         put_retry(buf, &Decimal::of(ms));
     }
@@ -48,7 +48,7 @@ pub fn priming(buf: &mut BytesMut, id: &str, retry_ms: Option<u64>) {
 
 /// A whole stream of one message, in a buffer of its size: the priming event, where there is an id and a `retry` in milliseconds for
 /// it, then the payload with its id, where it has one. The same as [`priming`], [`message`] and [`data`].
-pub fn whole(first: Option<(&str, u64)>, id: Option<&str>, payload: &[u8]) -> Bytes {
+pub fn whole(first: Option<(&[u8], u64)>, id: Option<&[u8]>, payload: &[u8]) -> Bytes {
     let first = first.map(|(id, ms)| (id, Decimal::of(ms)));
     let field = |name: &str, value: usize| name.len() + ": ".len() + value + 1;
     let mut size = field("data", payload.len()) + 1;
@@ -103,10 +103,12 @@ pub fn escape_separators(json: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-fn put_id(buf: &mut impl BufMut, id: &str) {
+fn put_id(buf: &mut impl BufMut, id: &[u8]) {
     buf.put_slice(b"id: ");
-    let mut rest = id.as_bytes();
-    while let Some(at) = memchr3(b'\n', b'\r', 0, rest) {
+    let mut rest = id;
+    // Looked at whole, which is quicker than to stop at the first for so few.
+    let is_visible = rest.iter().fold(true, |visible, byte| visible & (*byte > b'\r'));
+    while !is_visible && let Some(at) = memchr3(b'\n', b'\r', 0, rest) {
         buf.put_slice(&rest[..at]);
         rest = &rest[at + 1..];
     }
@@ -123,13 +125,6 @@ fn put_retry(buf: &mut impl BufMut, ms: &Decimal) {
 /// `data` lines, without the empty line that ends the block. An empty payload is one empty line, with the space: readers
 /// that split at colon and space must find both.
 fn put_data(buf: &mut impl BufMut, payload: &[u8]) {
-    // Nearly all of them: then they are looked at once, and not for each of the signs.
-    if payload.is_ascii() && memchr2(b'\n', b'\r', payload).is_none() {
-        buf.put_slice(b"data: ");
-        buf.put_slice(payload);
-        buf.put_u8(b'\n');
-        return;
-    }
     for line in Lines::of(payload) {
         buf.put_slice(b"data: ");
         escape_from(line, next_separator(line, 0), |bytes| buf.put_slice(bytes));
@@ -232,14 +227,14 @@ mod tests {
     #[test]
     fn a_whole_stream_is_its_blocks() {
         for payload in ["{}", "{\n\"a\": \"\u{2028}\u{e9}\"\r\n}", ""] {
-            let text = whole(Some(("c1", 2000)), Some("c2"), payload.as_bytes());
+            let text = whole(Some((b"c1", 2000)), Some(b"c2"), payload.as_bytes());
             let blocks = encoded(|b| {
                 priming(b, "c1", Some(2000));
                 message(b, "c2", payload.as_bytes());
             });
             assert_eq!(text, blocks);
             assert_eq!(
-                whole(None, Some("c2"), payload.as_bytes()),
+                whole(None, Some(b"c2"), payload.as_bytes()),
                 encoded(|b| message(b, "c2", payload.as_bytes()))
             );
             assert_eq!(whole(None, None, payload.as_bytes()), encoded(|b| data(b, payload.as_bytes())));
