@@ -63,10 +63,11 @@ impl RequestId {
 
     /// Appends the JSON text of this id.
     pub fn write_json(&self, out: &mut Vec<u8>) {
+        use std::io::Write as _;
         match self {
-            Self::Number(number) => out.extend_from_slice(Decimal::of_signed(*number).as_bytes()),
-            Self::Large(number) => out.extend_from_slice(Decimal::of(*number).as_bytes()),
             // Writing into a vector cannot fail.
+            Self::Number(number) => drop(write!(out, "{number}")),
+            Self::Large(number) => drop(write!(out, "{number}")),
             Self::String(text) => drop(serde_json::to_writer(out, &**text)),
         }
     }

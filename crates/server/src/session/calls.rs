@@ -91,8 +91,9 @@ impl Session {
 
     pub(crate) fn remove_call(&self, call: &Arc<CallState>) {
         let Some(mut calls) = self.calls.lock_if_made() else { return };
-        if calls.running.get(call.id()).is_some_and(|held| Arc::ptr_eq(&held.0, call)) {
-            calls.running.remove(call.id());
+        // Nearly always it is this one; another one of its id is put back.
+        if let Some(other) = calls.running.take(call.id()).filter(|held| !Arc::ptr_eq(&held.0, call)) {
+            calls.running.insert(other);
         }
     }
 

@@ -38,21 +38,6 @@ impl Events {
         self.count as usize
     }
 
-    /// One event, and no room for others.
-    pub(super) fn one(event: Bytes) -> Self {
-        if event.len() > SMALL {
-            let mut events = Self::default();
-            events.push(event);
-            return events;
-        }
-        let mark = (event.len() as u16).to_le_bytes();
-        let mut ring = Vec::with_capacity(event.len() + 2 * LEN);
-        ring.extend_from_slice(&mark);
-        ring.extend_from_slice(&event);
-        ring.extend_from_slice(&mark);
-        Self { ring: ring.into(), count: 1, large: None }
-    }
-
     pub(super) fn push(&mut self, event: Bytes) {
         let small = event.len() <= SMALL;
         let (mark, bytes) = if small { (event.len() as u16, &event[..]) } else { (LARGE, &[][..]) };
@@ -225,20 +210,6 @@ mod tests {
         events.drop_oldest(expected.len());
         events.shrink();
         assert_eq!((events.len(), events.heap()), (0, 0));
-    }
-
-    #[test]
-    fn one_event_alone_is_as_one_that_was_added() {
-        for length in [0, 1, SMALL, SMALL + 1] {
-            let event = Bytes::from(vec![7; length]);
-            let mut added = Events::default();
-            added.push(event.clone());
-            let mut one = Events::one(event.clone());
-            assert_eq!((&one.ring, one.len(), one.heap()), (&added.ring, 1, added.heap()));
-            let all = ReadLimit { events: 9, bytes: 9_000 };
-            assert_eq!(one.get(0, all), [event]);
-            assert_eq!((one.drop_oldest(1), one.len()), (length, 0));
-        }
     }
 
     #[test]

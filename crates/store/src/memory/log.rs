@@ -2,8 +2,8 @@
 
 use super::{MemoryLimits, events::Events};
 use crate::{
-    Attachment, BackendId, EventClass, NewStream, OpenStream, Page, ReadError, ReadLimit, StreamKind,
-    TakeOver, TakenOver, WriteAt, WriteError,
+    Attachment, BackendId, EventClass, NewStream, OpenStream, Page, ReadError, ReadLimit, SealedStream,
+    StreamKind, TakeOver, TakenOver, WriteAt, WriteError,
 };
 use bowline_proto::cursor::StreamId;
 use bytes::Bytes;
@@ -41,9 +41,14 @@ pub(super) struct Log {
 struct Of(Box<str>);
 
 impl Of {
-    fn new(stream: &NewStream) -> Self {
-        let (request_id, session) = (stream.request_id.as_deref(), stream.session.as_deref());
-        Self([request_id.unwrap_or_default(), session.unwrap_or_default()].join("\0").into_boxed_str())
+    fn new(stream: &NewStream) -> Option<Self> {
+        match (stream.request_id.as_deref(), stream.session.as_deref()) {
+            (None, None) => None,
+            (request_id, session) => {
+                let both = [request_id.unwrap_or_default(), session.unwrap_or_default()];
+                Some(Self(both.join("\0").into_boxed_str()))
+            }
+        }
     }
 
     fn request_id(&self) -> Option<&str> {
@@ -79,7 +84,7 @@ impl Freed {
 impl Log {
     pub(super) fn new(stream: &NewStream) -> Self {
         Self {
-            of: (stream.kind == StreamKind::Call).then(|| Of::new(stream)),
+            of: Some(stream).filter(|stream| stream.kind == StreamKind::Call).and_then(Of::new),
             rerun: stream.rerun.clone().filter(|_| stream.kind == StreamKind::Call).map(Box::new),
             events: Events::default(),
             dropped: 0,
@@ -98,25 +103,11 @@ impl Log {
     }
 
     /// A call's stream that has its only message.
-    pub(super) fn sealed(owner: BackendId, epoch: u64, last: Bytes, seal_number: u64) -> Self {
-        let bytes = last.len() as u64;
-        Self {
-            of: None,
-            rerun: None,
-            events: Events::one(last),
-            dropped: 0,
-            epoch,
-            epoch_start: 1,
-            owner,
-            generation: 0,
-            delivered: 0,
-            max_events: 1,
-            max_bytes: bytes,
-            bytes,
-            seal_number,
-            kind: StreamKind::Call,
-            cancelled: false,
-        }
+    pub(super) fn sealed(stream: SealedStream, seal_number: u64) -> Self {
+        let mut log = Self::new(&stream.to_new());
+        log.push(stream.epoch, stream.last);
+        log.close(stream.epoch, false, seal_number);
+        log
     }
 
     pub(super) const fn kind(&self) -> StreamKind {

@@ -147,8 +147,7 @@ impl Inner {
     }
 
     fn create_sealed(&self, stream: SealedStream) -> Result<(), CreateError> {
-        let SealedStream { id, owner, epoch, last, keep } = stream;
-        let len = last.len() as u64;
+        let (id, keep, len) = (stream.id, stream.keep, stream.last.len() as u64);
         let mut answer = if len > self.limits.event_bytes {
             Err(CreateError::Full { what: "bytes of one event", limit: self.limits.event_bytes })
         } else {
@@ -158,7 +157,7 @@ impl Inner {
             let now = self.origin.now();
             let mut shard = self.shard(id);
             if shard.streams.get(&id, now).is_none() {
-                let log = Log::sealed(owner, epoch, last, self.seals.push(id));
+                let log = Log::sealed(stream, self.seals.push(id));
                 if let Some(ended) = shard.streams.insert(id, log, now.plus(keep)) {
                     self.forget(&ended);
                 }
