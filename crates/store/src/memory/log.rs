@@ -41,14 +41,9 @@ pub(super) struct Log {
 struct Of(Box<str>);
 
 impl Of {
-    fn new(stream: &NewStream) -> Option<Self> {
-        match (stream.request_id.as_deref(), stream.session.as_deref()) {
-            (None, None) => None,
-            (request_id, session) => {
-                let both = [request_id.unwrap_or_default(), session.unwrap_or_default()];
-                Some(Self(both.join("\0").into_boxed_str()))
-            }
-        }
+    fn new(stream: &NewStream) -> Self {
+        let (request_id, session) = (stream.request_id.as_deref(), stream.session.as_deref());
+        Self([request_id.unwrap_or_default(), session.unwrap_or_default()].join("\0").into_boxed_str())
     }
 
     fn request_id(&self) -> Option<&str> {
@@ -84,7 +79,7 @@ impl Freed {
 impl Log {
     pub(super) fn new(stream: &NewStream) -> Self {
         Self {
-            of: Some(stream).filter(|stream| stream.kind == StreamKind::Call).and_then(Of::new),
+            of: (stream.kind == StreamKind::Call).then(|| Of::new(stream)),
             rerun: stream.rerun.clone().filter(|_| stream.kind == StreamKind::Call).map(Box::new),
             events: Events::default(),
             dropped: 0,
@@ -100,14 +95,6 @@ impl Log {
             kind: stream.kind,
             cancelled: false,
         }
-    }
-
-    /// A call's stream that has its only message.
-    pub(super) fn sealed(stream: SealedStream, seal_number: u64) -> Self {
-        let mut log = Self::new(&stream.to_new());
-        log.push(stream.epoch, stream.last);
-        log.close(stream.epoch, false, seal_number);
-        log
     }
 
     pub(super) const fn kind(&self) -> StreamKind {
@@ -270,6 +257,14 @@ impl Log {
             self.epoch = epoch;
             self.epoch_start = self.tail() + 1;
         }
+    }
+
+    /// A call's stream that has its only message.
+    pub(super) fn sealed(stream: SealedStream, seal_number: u64) -> Self {
+        let mut log = Self::new(&stream.to_new());
+        log.push(stream.epoch, stream.last);
+        log.close(stream.epoch, false, seal_number);
+        log
     }
 
     pub(super) fn read_after(&self, after: u64, limit: ReadLimit) -> Result<Page, ReadError> {
