@@ -67,13 +67,6 @@ fn fast_path(mut fast: p::Fast) -> p::Fast {
     fast
 }
 
-#[library_benchmark]
-#[bench::typed_echo(p::streamed())]
-fn stream_path(mut fast: p::Fast) -> p::Fast {
-    p::call(&mut fast);
-    fast
-}
-
 library_benchmark_group!(
     name = counts,
     benchmarks = [
@@ -85,8 +78,7 @@ library_benchmark_group!(
         sse_decode,
         memory_append,
         memory_read,
-        fast_path,
-        stream_path
+        fast_path
     ]
 );
 
