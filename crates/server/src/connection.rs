@@ -13,7 +13,7 @@ use crate::{
 };
 use bowline_proto::time::millis;
 use bowline_proto::{
-    cursor::{Cursor, CursorKind, CursorRequest, IdText, StreamId},
+    cursor::{Cursor, CursorKind, CursorRequest, StreamId},
     jsonrpc::{ErrorObject, RequestId},
     legacy::{Close, End, Frame, Millis, PageFacts, Position, Reader, ReaderConfig, Start},
     sse::encode,
@@ -190,10 +190,7 @@ impl Connection {
             ),
             random: random::word(),
         };
-        let request = match &target.request_id {
-            None => CursorRequest::None,
-            Some(id) => IdText::new(&id.to_json()).map_or(CursorRequest::InRecord, CursorRequest::Id),
-        };
+        let request = target.request_id.as_ref().map_or(CursorRequest::None, CursorRequest::from);
         let kind = if standalone { CursorKind::Standalone } else { CursorKind::Call };
         let mut connection = Self {
             reader: Reader::open(config, start, now),
@@ -235,10 +232,10 @@ impl Connection {
         }
         connection.take_close_wish();
         core.metrics.streams_open.up();
-        let (held, budget) = (core.metrics.streams_open.get(), core.options.max_held_streams.max(1));
-        if held > budget {
+        let load = core.load_percent();
+        if core.metrics.streams_open.get() > core.options.max_held_streams.max(1) {
             core.metrics.streams_over_budget.up();
-            connection.reader.set_load(u32::try_from(held.saturating_mul(100) / budget).unwrap_or(u32::MAX));
+            connection.reader.set_load(load);
             connection.reader.on_close_requested(now, Close::Budget);
         }
         // Boxed: it goes from hand to hand.

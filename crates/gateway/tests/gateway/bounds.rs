@@ -1,6 +1,5 @@
 //! What is too large or too many.
 
-
 use bowline_server::Options;
 use serde_json::json;
 

@@ -237,11 +237,8 @@ impl Outlet {
             };
         }
         StoreFuture::later(async move {
-            let asked = core.now();
-            let leased = patiently(log.renew(core.backend, core.is_draining(), core.options.lease_ttl)).await;
-            fleet.lease.note(core, asked, leased.as_ref().ok().copied());
-            match leased {
-                Ok(_) => outcome(patiently(log.create(stream)).await),
+            match fleet.lease.take(core).await {
+                Ok(()) => outcome(patiently(log.create(stream)).await),
                 Err(_) => Outcome::Unavailable,
             }
         })

@@ -103,6 +103,7 @@ list! {
     seals {
         a_seal_appends_and_closes,
         the_same_seal_again_succeeds,
+        a_stream_is_made_with_its_seal,
         nothing_comes_after_a_seal,
         a_cancelled_stream_keeps_its_tail,
         a_seal_out_of_order_closes_nothing,

@@ -8,7 +8,7 @@ use crate::{
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
     Appended, Attachment, BackendId, BackendState, CreateError, Letter, NewStream, Page, ReadError,
-    ReadLimit, SessionLookup, StreamKind, UpdateError, Version, WriteError,
+    ReadLimit, SealedStream, SessionLookup, StreamKind, UpdateError, Version, WriteError,
 };
 use bytes::Bytes;
 use std::{fmt::Debug, time::Duration};
@@ -104,6 +104,7 @@ impl Reference {
                 Ok(())
             }
             Operation::Create { .. }
+            | Operation::CreateSealed { .. }
             | Operation::Append { .. }
             | Operation::Seal { .. }
             | Operation::Read { .. }
@@ -154,6 +155,30 @@ impl Reference {
                     events: Vec::new(),
                     dropped: 0,
                     sealed: None,
+                    generation: 0,
+                    delivered: 0,
+                    deadline: now + units,
+                });
+                Ok(())
+            }
+            Operation::CreateSealed { stream, epoch, units } => {
+                self.written += 1;
+                let last = bytes(&format!("only {}", self.written));
+                let stream = &mut self.streams[stream];
+                if stream.log.is_none() {
+                    *stream = Stream { id: Kit::stream_id(), log: None, letters: Vec::new() };
+                }
+                let (id, keep) = (stream.id, unit * units);
+                let new = SealedStream { id, owner: OWNER, epoch, last: last.clone(), keep };
+                let expected = if stream.log.is_some() { Err(CreateError::Exists) } else { Ok(()) };
+                same(&store.create_sealed(new).await, &expected)?;
+                stream.log.get_or_insert_with(|| Log {
+                    kind: StreamKind::Call,
+                    max_events: 1,
+                    epoch,
+                    events: vec![(epoch, last)],
+                    dropped: 0,
+                    sealed: Some((epoch, 1)),
                     generation: 0,
                     delivered: 0,
                     deadline: now + units,

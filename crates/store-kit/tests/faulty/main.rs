@@ -22,6 +22,7 @@ impl Harness for WithFault {
 /// Every fault with a check that has to catch it.
 const CAUGHT_BY: &[(Fault, &str)] = &[
     (Fault::SecondSealWins, "exactly_one_seal_wins"),
+    (Fault::MadeSealedStaysOpen, "a_stream_is_made_with_its_seal"),
     (Fault::AppendTwice, "a_retried_append_changes_nothing"),
     (Fault::NoFence, "a_lower_epoch_is_fenced"),
     (Fault::AnyEpochIsARetry, "an_event_of_an_earlier_epoch_is_no_retry"),

@@ -22,6 +22,24 @@ function actions.create(keys, args)
   return { 'ok' }
 end
 
+-- Makes a stream with its only message, which seals it.
+-- KEYS record, events
+-- ARGV nonce, epoch, owner, keep, writer, length, event
+function actions.create_sealed(keys, args)
+  local stream = load(keys[1])
+  if stream then
+    -- The same attempt again, after an answer that got lost.
+    return { stream[NONCE] == args[1] and 'ok' or 'exists' }
+  end
+  local length, keep = tonumber(args[6]), tonumber(args[4])
+  redis.call('DEL', keys[2])
+  redis.call('RPUSH', keys[2], args[7])
+  redis.call('PEXPIRE', keys[2], keep + LONGER)
+  local record = { 1, tonumber(args[2]), 1, args[3], 0, 1, length, 1, length, 0, 0, args[2] .. '-1', args[5], args[1], '', '' }
+  redis.call('SET', keys[1], cmsgpack.pack(record), 'PX', keep)
+  return { 'ok' }
+end
+
 -- What has to be refused at a bound of the stream; drops the oldest events of a standalone one to make room.
 local function room(stream, events, length, count, droppable)
   local function refusal()

@@ -2,8 +2,8 @@
 
 use super::{MemoryLimits, events::Events};
 use crate::{
-    Attachment, BackendId, EventClass, NewStream, OpenStream, Page, ReadError, ReadLimit, StreamKind,
-    TakeOver, TakenOver, WriteAt, WriteError,
+    Attachment, BackendId, EventClass, NewStream, OpenStream, Page, ReadError, ReadLimit, SealedStream,
+    StreamKind, TakeOver, TakenOver, WriteAt, WriteError,
 };
 use bowline_proto::cursor::StreamId;
 use bytes::Bytes;
@@ -259,6 +259,14 @@ impl Log {
             self.epoch = epoch;
             self.epoch_start = self.tail() + 1;
         }
+    }
+
+    /// A call's stream that has its only message.
+    pub(super) fn sealed(stream: SealedStream, seal_number: u64) -> Self {
+        let mut log = Self::new(&stream.to_new());
+        log.push(stream.epoch, stream.last);
+        log.close(stream.epoch, false, seal_number);
+        log
     }
 
     pub(super) fn read_after(&self, after: u64, limit: ReadLimit) -> Result<Page, ReadError> {
