@@ -16,10 +16,9 @@ pub(crate) struct Head {
 }
 
 enum Kept {
-    Shared(Arc<Parts>),
+    /// Nothing once it was asked for: the copy is all that is needed.
+    Shared(Option<Arc<Parts>>),
     Packed(Packed),
-    /// It was asked for: the copy is all that is needed.
-    Copied,
 }
 
 /// A head in as few bytes as it takes.
@@ -37,17 +36,17 @@ const SENSITIVE: &[u8] = b"";
 
 impl Head {
     pub(crate) fn new(parts: &Arc<Parts>) -> Self {
-        Self { kept: Mutex::new(Kept::Shared(parts.clone())), asked: OnceLock::new() }
+        Self { kept: Mutex::new(Kept::Shared(Some(parts.clone()))), asked: OnceLock::new() }
     }
 
     /// The head. The first time costs a copy.
     pub(crate) fn get(&self) -> &Parts {
         self.asked.get_or_init(|| {
-            let packed = match std::mem::replace(&mut *self.kept.lock(), Kept::Copied) {
-                Kept::Shared(parts) => Packed::of(&parts),
+            let packed = match std::mem::replace(&mut *self.kept.lock(), Kept::Shared(None)) {
+                Kept::Shared(Some(parts)) => Packed::of(&parts),
                 Kept::Packed(packed) => packed,
                 // Who replaced it has put the copy there, or is doing so: then this is not run.
-                Kept::Copied => Packed::of(&Request::new(()).into_parts().0),
+                Kept::Shared(None) => Packed::of(&Request::new(()).into_parts().0),
             };
             Box::new(packed.unpack())
         })
@@ -56,7 +55,7 @@ impl Head {
     /// Lets go of the connection's buffer.
     pub(crate) fn pack(&self) {
         let mut kept = self.kept.lock();
-        if let Kept::Shared(parts) = &*kept {
+        if let Kept::Shared(Some(parts)) = &*kept {
             *kept = Kept::Packed(Packed::of(parts));
         }
     }
