@@ -66,7 +66,7 @@ pub(crate) struct Outlet {
     generation: AtomicU32,
 }
 
-/// What a stream is made with.
+/// What a stream is made with for other backends that may have to end it, or to go on with it.
 struct Making {
     session: Option<Arc<str>>,
     request_id: Option<RequestId>,
@@ -91,7 +91,7 @@ struct State {
     foreign: bool,
     /// Whether the store does not take in what is to be written, or takes longer than a client may be kept waiting.
     stuck: bool,
-    /// `None` once the stream of a call is made; a session's own may have to be made again.
+    /// `None` once the stream of a call is made, and where no other backend uses the store; a session's own may have to be made again.
     making: Option<Box<Making>>,
     /// How many messages the writer has dropped that were counted.
     dropped: u32,
@@ -179,7 +179,10 @@ impl Outlet {
                 pumping: false,
                 foreign: false,
                 stuck: false,
-                making: Some(Box::new(Making { session, request_id: request_id.cloned(), rerun: None })),
+                // Whose a stream is matters to other backends.
+                making: core
+                    .is_shared()
+                    .then(|| Box::new(Making { session, request_id: request_id.cloned(), rerun: None })),
                 dropped: 0,
             }),
             facts: Watched::new(Facts { opened, readers: 0, close_wishes: 0 }),

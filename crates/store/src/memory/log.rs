@@ -72,13 +72,12 @@ impl Log {
     pub(super) fn new(stream: &NewStream) -> Self {
         Self {
             rerun: stream.rerun.clone().filter(|_| stream.kind == StreamKind::Call).map(Box::new),
-            events: match stream.kind {
-                StreamKind::Call => Events::labelled([
-                    stream.request_id.as_deref().unwrap_or_default(),
-                    "\0",
-                    stream.session.as_deref().unwrap_or_default(),
-                ]),
-                StreamKind::Standalone => Events::default(),
+            events: match (stream.request_id.as_deref(), stream.session.as_deref()) {
+                (None, None) => Events::default(),
+                _ if stream.kind == StreamKind::Standalone => Events::default(),
+                (request_id, session) => {
+                    Events::labelled([request_id.unwrap_or_default(), "\0", session.unwrap_or_default()])
+                }
             },
             dropped: 0,
             epoch: stream.epoch,
