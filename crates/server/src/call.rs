@@ -168,6 +168,11 @@ impl CallState {
         }
     }
 
+    /// Whether it is one of several of its POST.
+    pub(crate) fn is_in_batch(&self) -> bool {
+        matches!(&*self.way.lock(), Way::Exchange(exchange) if exchange.is_batch())
+    }
+
     /// The stream of its answer, where there is one and the call is not answered.
     pub(crate) fn outlet(&self) -> Option<Arc<Outlet>> {
         match &*self.way.lock() {

@@ -30,7 +30,7 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
     let core = call.core.clone();
     let session = call.session.clone();
     // Alone with its binding there is nobody who could find it, and no other call that it could be taken for.
-    let findable = !session.stateless || call.exchange().is_some_and(|exchange| exchange.is_batch());
+    let findable = !session.stateless || call.is_in_batch();
     if findable {
         session.add_call(call, core.options.max_calls_per_session)?;
     }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 const SMALL: usize = 256;
 
 /// How many of the messages that servers send begin. A small event that begins like one of these is kept without it; of several that fit
-/// the first is taken. Their places are never stored for longer than a process lives.
+/// the first is taken ([`beginning_of`]). Their places are never stored for longer than a process lives.
 const BEGINNINGS: [&str; 5] = [
     r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"#,
     r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"#,
@@ -51,11 +51,9 @@ impl Mark {
         if event.len() > SMALL {
             return (Self::LARGE, &[]);
         }
-        let mut found =
-            (0..).zip(BEGINNINGS).filter_map(|(n, text)| Some((n, event.strip_prefix(text.as_bytes())?)));
-        // The last one fits everything.
-        let (beginning, kept) = found.next().unwrap_or((BEGINNINGS.len() as u16 - 1, event));
-        (Self(beginning * Self::BEGINNING + kept.len() as u16), kept)
+        let beginning = beginning_of(event);
+        let kept = &event[BEGINNINGS[beginning].len()..];
+        (Self(beginning as u16 * Self::BEGINNING + kept.len() as u16), kept)
     }
 
     fn kept(self) -> usize {
@@ -65,6 +63,18 @@ impl Mark {
     fn beginning(self) -> &'static [u8] {
         BEGINNINGS.get(usize::from(self.0 / Self::BEGINNING)).map_or(&[], |text| text.as_bytes())
     }
+}
+
+/// Which of [`BEGINNINGS`] an event has. Written out: so it takes a few comparisons, and it is done for every event.
+fn beginning_of(event: &[u8]) -> usize {
+    let begins = |n: usize| event.starts_with(BEGINNINGS[n].as_bytes());
+    if !begins(2) {
+        return if begins(3) { 3 } else { 4 };
+    }
+    if begins(0) {
+        return 0;
+    }
+    if begins(1) { 1 } else { 2 }
 }
 
 /// The bytes of the length of the label.
@@ -165,16 +175,18 @@ impl Events {
     /// The events from the one at `start` on, as many as the limit allows, and one at least where there is one.
     pub(super) fn get(&self, start: usize, limit: ReadLimit) -> Vec<Bytes> {
         let first = self.find(start);
-        let (mut end, mut count, mut bytes) = (first, 0, 0_usize);
+        let (mut end, mut count, mut bytes, mut copied) = (first, 0, 0_usize, 0);
         while start + count < self.len() && (count == 0 || count < limit.events) {
             let mut next = end;
-            bytes = bytes.saturating_add(self.step(&mut next));
+            let length = self.step(&mut next);
+            bytes = bytes.saturating_add(length);
             if count > 0 && bytes > limit.bytes {
                 break;
             }
+            copied += if next.large == end.large { length } else { 0 };
             (end, count) = (next, count + 1);
         }
-        let mut copied = self.copy(first.at, end.at);
+        let mut copied = self.copy(first.at, end.at, copied);
         let Place { mut at, mut large } = first;
         let event = |_| {
             let mark = self.mark(at);
@@ -248,23 +260,16 @@ impl Events {
         Mark(u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]))
     }
 
-    /// The small events of a part, one behind the other.
-    fn copy(&self, start: usize, end: usize) -> Bytes {
-        let mut size = 0;
+    /// The small events of a part, one behind the other; they have so many bytes.
+    fn copy(&self, start: usize, end: usize, bytes: usize) -> Bytes {
+        let mut out = Vec::with_capacity(bytes);
         let mut at = start;
         while at < end {
             let mark = self.mark(at);
-            size += mark.beginning().len() + mark.kept();
-            at += mark.kept() + 2 * Mark::LEN;
-        }
-        let mut out = Vec::with_capacity(size);
-        at = start;
-        while at < end {
-            let mark = self.mark(at);
+            let kept = at + Mark::LEN..at + Mark::LEN + mark.kept();
             out.extend_from_slice(mark.beginning());
-            at += Mark::LEN;
-            out.extend_from_slice(&self.bytes[at..at + mark.kept()]);
-            at += mark.kept() + Mark::LEN;
+            out.extend_from_slice(&self.bytes[kept.clone()]);
+            at = kept.end + Mark::LEN;
         }
         out.into()
     }
