@@ -358,7 +358,7 @@ impl Call {
     /// It is copied when it is first asked for.
     #[must_use]
     pub fn parts(&self) -> &Parts {
-        self.0.head.get()
+        self.0.head.get(&self.0.session.id)
     }
 
     /// The session's other side.

@@ -45,7 +45,7 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
         return Ok(());
     }
     // It may run for long: nothing of its connection is kept for it.
-    call.head.pack();
+    call.head.pack(&call.session.id);
     let mut supervised = Supervised::new(call.clone(), work);
     if !core.is_shared() && call.modern.is_none() {
         crate::task::spawn(supervised);

@@ -19,22 +19,34 @@ pub(super) struct Log {
     /// The offset before the first of `events`.
     dropped: u64,
     epoch: u64,
-    /// The first offset that `epoch` may have written: only what is not before it can be a retry.
-    epoch_start: u64,
     owner: BackendId,
-    delivered: u64,
     /// Bytes of payload in `events`.
     bytes: u64,
     /// Its number in the order of seals; 0 while it is open.
     seal_number: u64,
-    /// What it takes to run the call again; dropped when it is sealed.
-    rerun: Option<Box<Bytes>>,
+    /// `None` where all of it is as it is at first.
+    rare: Option<Box<Rare>>,
     generation: u32,
     max_events: u32,
     max_bytes: u32,
     kind: StreamKind,
     /// Whether it was sealed without a last message.
     cancelled: bool,
+}
+
+/// What the streams of most calls never have.
+#[derive(Debug)]
+struct Rare {
+    /// What it takes to run the call again; dropped when it is sealed.
+    rerun: Option<Bytes>,
+    /// The first offset that the epoch in force may have written: only what is not before it can be a retry.
+    epoch_start: u64,
+    /// The last offset that was reported as delivered.
+    delivered: u64,
+}
+
+impl Rare {
+    const NONE: Self = Self { rerun: None, epoch_start: 1, delivered: 0 };
 }
 
 /// A bound in fewer bytes: what is larger is as good as none.
@@ -71,7 +83,11 @@ impl Freed {
 impl Log {
     pub(super) fn new(stream: &NewStream) -> Self {
         Self {
-            rerun: stream.rerun.clone().filter(|_| stream.kind == StreamKind::Call).map(Box::new),
+            rare: stream
+                .rerun
+                .clone()
+                .filter(|_| stream.kind == StreamKind::Call)
+                .map(|rerun| Box::new(Rare { rerun: Some(rerun), ..Rare::NONE })),
             events: match (stream.request_id.as_deref(), stream.session.as_deref()) {
                 (None, None) => Events::default(),
                 _ if stream.kind == StreamKind::Standalone => Events::default(),
@@ -81,10 +97,8 @@ impl Log {
             },
             dropped: 0,
             epoch: stream.epoch,
-            epoch_start: 1,
             owner: stream.owner,
             generation: 0,
-            delivered: 0,
             max_events: word(stream.max_events),
             max_bytes: word(stream.max_bytes),
             bytes: 0,
@@ -145,7 +159,7 @@ impl Log {
         if self.is_sealed() {
             return Err(WriteError::Sealed);
         }
-        Ok(self.rerun.as_deref().map(|rerun| {
+        Ok(self.rare().rerun.as_ref().map(|rerun| {
             let (request_id, session) = self.of();
             TakenOver { tail: self.tail(), session, request_id, rerun: rerun.clone() }
         }))
@@ -166,7 +180,7 @@ impl Log {
         let tail = self.tail();
         if at.offset == tail + 1 {
             Ok(Place::Next)
-        } else if at.epoch == self.epoch && (self.epoch_start..=tail).contains(&at.offset) {
+        } else if at.epoch == self.epoch && (self.rare().epoch_start..=tail).contains(&at.offset) {
             Ok(Place::Again)
         } else {
             Err(WriteError::OutOfOrder { tail })
@@ -244,14 +258,24 @@ impl Log {
         self.cancelled = cancelled;
         self.seal_number = seal_number;
         self.events.drop_label();
-        self.rerun = None;
+        if let Some(rare) = &mut self.rare {
+            rare.rerun = None;
+        }
         self.events.shrink();
+    }
+
+    fn rare(&self) -> &Rare {
+        self.rare.as_deref().unwrap_or(&Rare::NONE)
+    }
+
+    fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_with(|| Box::new(Rare::NONE))
     }
 
     fn take_over(&mut self, epoch: u64) {
         if epoch > self.epoch {
             self.epoch = epoch;
-            self.epoch_start = self.tail() + 1;
+            self.rare_mut().epoch_start = self.tail() + 1;
         }
     }
 
@@ -274,15 +298,18 @@ impl Log {
         })
     }
 
-    pub(super) const fn attach(&mut self) -> Attachment {
+    pub(super) fn attach(&mut self) -> Attachment {
         // A stream is not read four billion times.
         self.generation = self.generation.saturating_add(1);
-        Attachment { generation: self.generation as u64, delivered: self.delivered }
+        Attachment { generation: self.generation as u64, delivered: self.rare().delivered }
     }
 
     pub(super) fn note_delivered(&mut self, generation: u64, offset: u64) {
         if generation == u64::from(self.generation) {
-            self.delivered = self.delivered.max(offset.min(self.tail()));
+            let offset = offset.min(self.tail());
+            if offset > self.rare().delivered {
+                self.rare_mut().delivered = offset;
+            }
         }
     }
 

@@ -44,7 +44,7 @@ fn an_open_call_with_three_events_takes_few_bytes() {
 
 #[test]
 fn a_stream_is_a_record_of_few_bytes() {
-    assert_eq!(size_of::<super::super::log::Log>(), 120);
+    assert_eq!(size_of::<super::super::log::Log>(), 104);
 }
 
 #[test]
