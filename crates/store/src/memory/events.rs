@@ -17,6 +17,17 @@ const BEGINNINGS: [&str; 5] = [
     "",
 ];
 
+/// Their lengths, one for each place that a mark can name.
+const LENGTHS: [u8; 128] = {
+    let mut lengths = [0; 128];
+    let mut n = 0;
+    while n < BEGINNINGS.len() {
+        lengths[n] = BEGINNINGS[n].len() as u8;
+        n += 1;
+    }
+    lengths
+};
+
 /// Events, oldest first, and before them a label: a text that goes with them. Small ones lie one behind the other and are copied for
 /// whoever reads them, all of one read together; large ones are shared.
 #[derive(Debug, Default)]
@@ -60,8 +71,36 @@ impl Mark {
         if self == Self::LARGE { 0 } else { usize::from(self.0 % Self::BEGINNING) }
     }
 
-    fn beginning(self) -> &'static [u8] {
-        BEGINNINGS.get(usize::from(self.0 / Self::BEGINNING)).map_or(&[], |text| text.as_bytes())
+    /// Writes the beginning. Written out: each is then copied by a few instructions.
+    fn put_beginning(self, out: &mut Vec<u8>) {
+        let mut put = |n: usize| out.extend_from_slice(BEGINNINGS[n].as_bytes());
+        match self.0 / Self::BEGINNING {
+            0 => put(0),
+            1 => put(1),
+            2 => put(2),
+            3 => put(3),
+            _ => {}
+        }
+    }
+
+    /// The length of the event, where it is a small one.
+    fn length(self) -> usize {
+        usize::from(LENGTHS[usize::from(self.0 / Self::BEGINNING)]) + self.kept()
+    }
+}
+
+/// Marks, and what is kept behind them, one by one.
+struct Walk<'a>(&'a [u8]);
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = (Mark, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (mark, rest) = self.0.split_first_chunk()?;
+        let mark = Mark(u16::from_le_bytes(*mark));
+        let (kept, rest) = rest.split_at_checked(mark.kept())?;
+        self.0 = rest.get(Mark::LEN..)?;
+        Some((mark, kept))
     }
 }
 
@@ -175,29 +214,34 @@ impl Events {
     /// The events from the one at `start` on, as many as the limit allows, and one at least where there is one.
     pub(super) fn get(&self, start: usize, limit: ReadLimit) -> Vec<Bytes> {
         let first = self.find(start);
-        let (mut end, mut count, mut bytes, mut copied) = (first, 0, 0_usize, 0);
-        while start + count < self.len() && (count == 0 || count < limit.events) {
-            let mut next = end;
-            let length = self.step(&mut next);
+        let part = || Walk(&self.bytes[first.at..]);
+        let (mut count, mut bytes, mut copied, mut large) = (0, 0_usize, 0, first.large);
+        for (mark, _) in part() {
+            let small = mark != Mark::LARGE;
+            let length = if small { mark.length() } else { self.length(mark, &mut large) };
             bytes = bytes.saturating_add(length);
-            if count > 0 && bytes > limit.bytes {
+            if count > 0 && (count >= limit.events || bytes > limit.bytes) {
                 break;
             }
-            copied += if next.large == end.large { length } else { 0 };
-            (end, count) = (next, count + 1);
+            count += 1;
+            copied += if small { length } else { 0 };
         }
-        let mut copied = self.copy(first.at, end.at, copied);
-        let Place { mut at, mut large } = first;
-        let event = |_| {
-            let mark = self.mark(at);
-            at += mark.kept() + 2 * Mark::LEN;
-            if mark == Mark::LARGE {
+        let mut out = Vec::with_capacity(copied);
+        for (mark, kept) in part().take(count) {
+            mark.put_beginning(&mut out);
+            out.extend_from_slice(kept);
+        }
+        let (mut copied, mut large) = (Bytes::from(out), first.large);
+        let mut events = Vec::with_capacity(count);
+        for (mark, _) in part().take(count) {
+            events.push(if mark == Mark::LARGE {
                 large += 1;
-                return self.large.as_ref().map(|held| held.0[large - 1].clone()).unwrap_or_default();
-            }
-            copied.split_to(mark.beginning().len() + mark.kept())
-        };
-        (0..count).map(event).collect()
+                self.large.as_ref().map(|held| held.0[large - 1].clone()).unwrap_or_default()
+            } else {
+                copied.split_to(mark.length())
+            });
+        }
+        events
     }
 
     /// Gives back the room that nothing is in.
@@ -249,29 +293,20 @@ impl Events {
     fn step(&self, place: &mut Place) -> usize {
         let mark = self.mark(place.at);
         place.at += mark.kept() + 2 * Mark::LEN;
+        self.length(mark, &mut place.large)
+    }
+
+    /// The length of the event of that mark; before it there are so many large ones.
+    fn length(&self, mark: Mark, large: &mut usize) -> usize {
         if mark == Mark::LARGE {
-            place.large += 1;
-            return self.large.as_ref().map_or(0, |large| large.0[place.large - 1].len());
+            *large += 1;
+            return self.large.as_ref().map_or(0, |held| held.0[*large - 1].len());
         }
-        mark.beginning().len() + mark.kept()
+        mark.length()
     }
 
     fn mark(&self, at: usize) -> Mark {
         Mark(u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]))
-    }
-
-    /// The small events of a part, one behind the other; they have so many bytes.
-    fn copy(&self, start: usize, end: usize, bytes: usize) -> Bytes {
-        let mut out = Vec::with_capacity(bytes);
-        let mut at = start;
-        while at < end {
-            let mark = self.mark(at);
-            let kept = at + Mark::LEN..at + Mark::LEN + mark.kept();
-            out.extend_from_slice(mark.beginning());
-            out.extend_from_slice(&self.bytes[kept.clone()]);
-            at = kept.end + Mark::LEN;
-        }
-        out.into()
     }
 
     /// The bytes that this takes beside itself.

@@ -269,7 +269,7 @@ impl<K: Eq + Hash, V> Expiring<K, V> {
 /// Makes room for one more, and for a few beside: there are as many of these as there are entries.
 fn grow<T>(list: &mut Vec<T>) {
     if list.len() == list.capacity() {
-        list.reserve_exact(1 + list.len() / 4);
+        list.reserve_exact(4.max(list.len() / 4));
     }
 }
 

@@ -301,7 +301,7 @@ impl Log {
     pub(super) fn attach(&mut self) -> Attachment {
         // A stream is not read four billion times.
         self.generation = self.generation.saturating_add(1);
-        Attachment { generation: self.generation as u64, delivered: self.rare().delivered }
+        Attachment { generation: self.generation.into(), delivered: self.rare().delivered }
     }
 
     pub(super) fn note_delivered(&mut self, generation: u64, offset: u64) {
