@@ -260,6 +260,11 @@ impl Exchange {
         }
     }
 
+    /// The stream, where that is all that there is to this exchange: its one request may say the rest there itself.
+    pub(crate) fn only_stream(&self) -> Option<Arc<Outlet>> {
+        if self.is_batch() || self.again.is_some() { None } else { self.outlet() }
+    }
+
     /// The stream, where there is one.
     pub(crate) fn outlet(&self) -> Option<Arc<Outlet>> {
         match &*self.phase.lock() {

@@ -275,6 +275,8 @@ async fn call(
             })
         }
         Answer::Stream(outlet) => {
+            // It may have said nothing yet: the hold has ended.
+            call.narrow();
             if session.resumable {
                 leaving.calls.clear();
             }

@@ -1,6 +1,6 @@
 //! Carries out what a writer wants, and what its answers demand.
 
-use super::{Opened, Outlet, State};
+use super::{Making, Opened, Outlet, State};
 use crate::{
     fleet::{STORE_PATIENCE, patiently},
     log::Short,
@@ -33,7 +33,7 @@ impl Outlet {
         while let Some(op) = state.writer.next_op() {
             let log = self.log();
             let epoch = state.writer.epoch();
-            if let Some(outcome) = self.start(&*log, &op, epoch).now() {
+            if let Some(outcome) = self.start(&*log, &op, epoch, state.making.as_deref()).now() {
                 match self.settle(&mut state, &op, outcome) {
                     Next::Go => {}
                     Next::Pause => {
@@ -105,7 +105,7 @@ impl Outlet {
 
     /// Has the store do something, however long that takes. Whoever reads the stream hears when it takes too long.
     async fn do_slowly(&self, log: &dyn Store, op: &Op, epoch: u64) -> Outcome {
-        let mut done = self.start(log, op, epoch);
+        let mut done = self.start(log, op, epoch, self.state.lock().making.as_deref());
         match tokio::time::timeout(STORE_PATIENCE, &mut done).await {
             Ok(outcome) => outcome,
             Err(_) => {
@@ -176,13 +176,17 @@ impl Outlet {
         true
     }
 
-    fn start<'a>(&'a self, log: &'a dyn Store, op: &Op, epoch: u64) -> StoreFuture<'a, Outcome> {
+    fn start<'a>(
+        &'a self,
+        log: &'a dyn Store,
+        op: &Op,
+        epoch: u64,
+        making: Option<&Making>,
+    ) -> StoreFuture<'a, Outcome> {
         let options = &self.core.options;
         let at = |offset| WriteAt { stream: self.stream, epoch, offset };
         match op {
             Op::Create => {
-                let making = self.making.lock();
-                let making = making.as_deref();
                 let stream = NewStream {
                     id: self.stream,
                     kind: self.kind,
@@ -269,7 +273,7 @@ impl Outlet {
         }
         if matches!(op, Op::Create) {
             // Kept by the store, or by nobody.
-            if let Some(making) = &mut *self.making.lock() {
+            if let Some(making) = &mut state.making {
                 making.rerun = None;
                 state.incarnation = making.incarnation;
             }
@@ -292,7 +296,7 @@ impl Outlet {
                 return Next::Go;
             }
             if self.kind == StreamKind::Call {
-                *self.making.lock() = None;
+                state.making = None;
             }
             self.facts.modify(|facts| {
                 let first = facts.opened == Opened::NotYet;
@@ -342,8 +346,9 @@ impl Outlet {
 
     /// What is dropped is counted wherever that happens: at the door, for something that must be kept, or in the log.
     pub(super) fn count_dropped(&self, state: &mut State) {
-        let dropped = state.writer.dropped();
-        self.core.metrics.events_dropped.add(dropped - std::mem::replace(&mut state.dropped, dropped));
+        let dropped = u32::try_from(state.writer.dropped()).unwrap_or(u32::MAX);
+        let before = std::mem::replace(&mut state.dropped, dropped);
+        self.core.metrics.events_dropped.add(dropped.saturating_sub(before).into());
     }
 
     fn remove_from(&self, log: &Arc<dyn Store>) {

@@ -98,13 +98,14 @@ fn is_wanted(core: &Core) -> bool {
 /// Asks the handler of a call that is about to begin whether it may be run again; its stream is made accordingly.
 pub(crate) fn prepare(call: &Arc<CallState>) {
     let core = &call.core;
-    if !is_wanted(core) || call.modern.is_some() || !call.exchange.is_stored() {
+    if !is_wanted(core) || call.modern.is_some() {
         return;
     }
+    let Some(exchange) = call.exchange().filter(|exchange| exchange.is_stored()) else { return };
     let mut repeatable = false;
     isolate::run(core, || repeatable = core.handler.is_repeatable(&Call(call.clone())));
     if repeatable {
-        call.exchange.set_repeatable(call);
+        exchange.set_repeatable(call);
     }
 }
 
