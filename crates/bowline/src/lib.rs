@@ -1,6 +1,7 @@
 //! MCP servers that never drop work.
 #![doc = include_str!("guide/overview.md")]
 
+mod arguments;
 mod ask;
 mod builder;
 mod call;

@@ -1,6 +1,7 @@
 //! From a tool and its handler to what is served.
 
 use crate::{
+    arguments,
     call::Call,
     catalog::{Entry, ToolEntry},
     mistake::BuildError,
@@ -64,7 +65,7 @@ where
         }
         let read = match check_input.fault(arguments) {
             Some(fault) => Err(fault),
-            None => serde_json::from_str::<In>(arguments).map_err(|error| error.to_string()),
+            None => arguments::read::<In>(arguments),
         };
         let input = match read {
             Ok(input) => input,

@@ -3,14 +3,17 @@
 //! [`parse`] reads a whole body; what it returns borrows nothing and copies nothing: methods, parameters and results are
 //! slices of the one buffer that came from the socket.
 
+mod check;
 mod error;
 mod id;
 mod message;
 mod parse;
 mod raw;
+mod scan;
 
 pub use error::{ErrorObject, code};
 pub use id::{MAX_ID_BYTES, RequestId};
 pub use message::{Message, Notification, Reply, Request, Response};
 pub use parse::{Body, MAX_DEPTH, ParseError, ParseErrorKind, parse, parse_message};
 pub use raw::Raw;
+pub use scan::{Members, next_special, plain_string};

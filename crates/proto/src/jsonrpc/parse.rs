@@ -1,6 +1,7 @@
 //! The one parse of an incoming body (SEMANTICS 1.7).
 
-use super::{ErrorObject, Message, Notification, Raw, Reply, Request, RequestId, Response, code};
+use super::check::is_json;
+use super::{ErrorObject, Members, Message, Notification, Raw, Reply, Request, RequestId, Response, code};
 use bytes::Bytes;
 use bytestring::ByteString;
 use serde::{
@@ -73,16 +74,16 @@ impl std::error::Error for ParseError {}
 
 /// Reads a body: one message or a batch.
 ///
-/// The result shares the body's buffer. Costs one pass, plus one vectorised count of brackets.
+/// The result shares the body's buffer. Costs one pass that checks and one that finds the members; both pass over texts many bytes at a time.
 ///
 /// # Errors
 /// When the body is no UTF-8, no JSON, nested deeper than [`MAX_DEPTH`], an empty array, or one value that is not a message.
 pub fn parse(body: Bytes) -> Result<Body, ParseError> {
-    let text = text_of(body)?;
+    let (text, is_json) = text_of(body)?;
     if text.trim_ascii_start().starts_with('[') {
         parse_batch(&text).map(Body::Batch)
     } else {
-        parse_one(&text).map(Body::Single)
+        parse_one(&text, is_json).map(Body::Single)
     }
 }
 
@@ -91,21 +92,23 @@ pub fn parse(body: Bytes) -> Result<Body, ParseError> {
 /// # Errors
 /// As [`parse`]; an array is refused too.
 pub fn parse_message(body: Bytes) -> Result<Message, ParseError> {
-    let text = text_of(body)?;
+    let (text, is_json) = text_of(body)?;
     if text.trim_ascii_start().starts_with('[') {
         return Err(ParseError::not_message("a JSON array, but a single message is expected here", None));
     }
-    parse_one(&text)
+    parse_one(&text, is_json)
 }
 
-fn text_of(body: Bytes) -> Result<ByteString, ParseError> {
+/// A body as text, and whether it is JSON for sure: what is not goes through the parser that says what is wrong.
+fn text_of(body: Bytes) -> Result<(ByteString, bool), ParseError> {
     let not_json =
         |message: Cow<'static, str>| ParseError { kind: ParseErrorKind::NotJson, message, id: None };
     let text = ByteString::try_from(body).map_err(|_| not_json("the body is not UTF-8".into()))?;
-    if too_deep(text.as_bytes()) {
+    let is_json = is_json(text.as_bytes());
+    if !is_json && too_deep(text.as_bytes()) {
         return Err(ParseError::not_message(format!("nested deeper than {MAX_DEPTH} levels"), None));
     }
-    Ok(text)
+    Ok((text, is_json))
 }
 
 fn parse_batch(text: &ByteString) -> Result<Vec<Result<Message, ParseError>>, ParseError> {
@@ -135,7 +138,7 @@ fn parse_batch(text: &ByteString) -> Result<Vec<Result<Message, ParseError>>, Pa
             id: None,
         });
     }
-    Ok(members.into_iter().map(|member| parse_one(&text.slice_ref(member.get()))).collect())
+    Ok(members.into_iter().map(|member| parse_one(&text.slice_ref(member.get()), true)).collect())
 }
 
 fn not_json(error: &serde_json::Error) -> ParseError {
@@ -149,13 +152,44 @@ fn not_json(error: &serde_json::Error) -> ParseError {
 /// The members of an envelope as they stand, before anything is demanded of them.
 #[derive(Default)]
 struct Envelope<'a> {
-    jsonrpc: Option<&'a RawValue>,
-    id: Option<&'a RawValue>,
-    method: Option<&'a RawValue>,
-    params: Option<&'a RawValue>,
-    result: Option<&'a RawValue>,
-    error: Option<&'a RawValue>,
+    jsonrpc: Option<&'a str>,
+    id: Option<&'a str>,
+    method: Option<&'a str>,
+    params: Option<&'a str>,
+    result: Option<&'a str>,
+    error: Option<&'a str>,
     twice: Option<&'static str>,
+}
+
+impl<'a> Envelope<'a> {
+    /// That of text which is a JSON object; `None` where it is none, or has to be read more closely.
+    fn of_object(text: &'a str) -> Option<Self> {
+        let mut found = Self::default();
+        let mut members = Members::of(text)?;
+        for (name, value) in members.by_ref() {
+            // It may be one of those that are looked for.
+            if name.contains('\\') {
+                return None;
+            }
+            found.take(Key::of(name), value);
+        }
+        members.is_whole().then_some(found)
+    }
+
+    fn take(&mut self, key: Key, value: &'a str) {
+        let (slot, name) = match key {
+            Key::Jsonrpc => (&mut self.jsonrpc, "jsonrpc"),
+            Key::Id => (&mut self.id, "id"),
+            Key::Method => (&mut self.method, "method"),
+            Key::Params => (&mut self.params, "params"),
+            Key::Result => (&mut self.result, "result"),
+            Key::Error => (&mut self.error, "error"),
+            Key::Other => return,
+        };
+        if slot.replace(value).is_some() {
+            self.twice = Some(name);
+        }
+    }
 }
 
 struct EnvelopeVisitor;
@@ -170,21 +204,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut found = Envelope::default();
         while let Some(key) = map.next_key::<Key>()? {
-            let (slot, name) = match key {
-                Key::Jsonrpc => (&mut found.jsonrpc, "jsonrpc"),
-                Key::Id => (&mut found.id, "id"),
-                Key::Method => (&mut found.method, "method"),
-                Key::Params => (&mut found.params, "params"),
-                Key::Result => (&mut found.result, "result"),
-                Key::Error => (&mut found.error, "error"),
-                Key::Other => {
-                    map.next_value::<IgnoredAny>()?;
-                    continue;
-                }
-            };
-            if slot.replace(map.next_value()?).is_some() {
-                found.twice = Some(name);
-            }
+            found.take(key, map.next_value::<&RawValue>()?.get());
         }
         Ok(Some(found))
     }
@@ -214,6 +234,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
 }
 
 /// A key of the envelope, told apart without keeping its text.
+#[derive(Clone, Copy)]
 enum Key {
     Jsonrpc,
     Id,
@@ -222,6 +243,20 @@ enum Key {
     Result,
     Error,
     Other,
+}
+
+impl Key {
+    fn of(name: &str) -> Self {
+        match name {
+            "jsonrpc" => Self::Jsonrpc,
+            "id" => Self::Id,
+            "method" => Self::Method,
+            "params" => Self::Params,
+            "result" => Self::Result,
+            "error" => Self::Error,
+            _ => Self::Other,
+        }
+    }
 }
 
 impl<'de> serde::Deserialize<'de> for Key {
@@ -233,22 +268,17 @@ impl<'de> serde::Deserialize<'de> for Key {
                 f.write_str("a key")
             }
             fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<Key, E> {
-                Ok(match key {
-                    "jsonrpc" => Key::Jsonrpc,
-                    "id" => Key::Id,
-                    "method" => Key::Method,
-                    "params" => Key::Params,
-                    "result" => Key::Result,
-                    "error" => Key::Error,
-                    _ => Key::Other,
-                })
+                Ok(Key::of(key))
             }
         }
         deserializer.deserialize_str(KeyVisitor)
     }
 }
 
-fn parse_one(text: &ByteString) -> Result<Message, ParseError> {
+fn parse_one(text: &ByteString, is_json: bool) -> Result<Message, ParseError> {
+    if is_json && let Some(envelope) = Envelope::of_object(text) {
+        return envelope.into_message(text);
+    }
     let mut json = serde_json::Deserializer::from_str(text);
     let envelope = json
         .deserialize_any(EnvelopeVisitor)
@@ -262,7 +292,7 @@ fn parse_one(text: &ByteString) -> Result<Message, ParseError> {
 
 impl Envelope<'_> {
     fn into_message(self, text: &ByteString) -> Result<Message, ParseError> {
-        let id = self.id.map(|id| RequestId::from_json(id.get()));
+        let id = self.id.map(RequestId::from_json);
         let known_id = id.as_ref().and_then(|id| id.as_ref().ok()).cloned();
         let refuse = |message: Cow<'static, str>| Err(ParseError::not_message(message, known_id.clone()));
 
@@ -271,7 +301,7 @@ impl Envelope<'_> {
             let id = if name == "id" { None } else { known_id };
             return Err(ParseError::not_message(format!("the member \"{name}\" stands twice"), id));
         }
-        if self.jsonrpc.is_none_or(|version| version.get() != r#""2.0""#) {
+        if self.jsonrpc.is_none_or(|version| version != r#""2.0""#) {
             return refuse("\"jsonrpc\" is not \"2.0\"".into());
         }
         let id = match id {
@@ -279,7 +309,7 @@ impl Envelope<'_> {
             Some(Ok(id)) => Some(id),
             None => None,
         };
-        let raw = |value: &RawValue| Raw::from_trusted(text.slice_ref(value.get()));
+        let raw = |value: &str| Raw::from_trusted(text.slice_ref(value));
 
         if let Some(method) = self.method {
             if self.result.is_some() || self.error.is_some() {
@@ -288,7 +318,7 @@ impl Envelope<'_> {
             let Some(method) = method_text(text, method) else {
                 return refuse("\"method\" is not a string".into());
             };
-            let params = self.params.filter(|params| params.get() != "null").map(raw);
+            let params = self.params.filter(|params| *params != "null").map(raw);
             if params.as_ref().is_some_and(|params| !params.is_object()) {
                 return refuse("\"params\" is not an object".into());
             }
@@ -302,7 +332,7 @@ impl Envelope<'_> {
         };
         let reply = match (self.result, self.error) {
             (Some(result), None) => Reply::Result(raw(result)),
-            (None, Some(error)) if error.get().starts_with('{') => Reply::Error(raw(error)),
+            (None, Some(error)) if error.starts_with('{') => Reply::Error(raw(error)),
             (None, Some(_)) => return refuse("\"error\" is not an object".into()),
             (Some(_), Some(_)) => return refuse("a \"result\" and an \"error\" together".into()),
             (None, None) => return refuse("none of \"method\", \"result\" and \"error\"".into()),
@@ -312,21 +342,17 @@ impl Envelope<'_> {
 }
 
 /// The text of a JSON string: a slice of the body, or a new string where it has escapes.
-fn method_text(text: &ByteString, value: &RawValue) -> Option<ByteString> {
-    let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
+fn method_text(text: &ByteString, value: &str) -> Option<ByteString> {
+    let inner = value.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
-        serde_json::from_str::<String>(value.get()).ok().map(Into::into)
+        serde_json::from_str::<String>(value).ok().map(Into::into)
     } else {
         Some(text.slice_ref(inner))
     }
 }
 
-/// Whether arrays and objects nest deeper than [`MAX_DEPTH`]. Text with fewer brackets than that, which is nearly all of
-/// it, is only counted.
+/// Whether arrays and objects nest deeper than [`MAX_DEPTH`]; for text that may be no JSON.
 fn too_deep(text: &[u8]) -> bool {
-    if memchr::memchr2_iter(b'[', b'{', text).nth(MAX_DEPTH).is_none() {
-        return false;
-    }
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for &byte in text {
         match byte {
@@ -348,13 +374,9 @@ fn too_deep(text: &[u8]) -> bool {
 
 /// The text of the member `name` of the object `text`: of the first one, should it stand twice.
 pub(super) fn find_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    let mut found = None;
-    visit_members(text, |key, value| {
-        if found.is_none() && key == name {
-            found = Some(value);
-        }
-    })?;
-    found
+    let mut members = Members::of(text)?;
+    let is_named = |key: &str| if key.contains('\\') { unescaped(key) == name } else { key == name };
+    members.find_map(|(key, value)| is_named(key).then_some(value))
 }
 
 /// A member that the object `text` has more than once; `None` also where this is no object.
@@ -376,33 +398,21 @@ pub(super) fn all_members(text: &str) -> Option<Vec<(String, &str)>> {
 }
 
 /// Shows `see` every member of the object `text`; `None` where it is no object. Keys without escapes are borrowed.
-fn visit_members<'a>(text: &'a str, see: impl FnMut(&str, &'a str)) -> Option<()> {
-    struct Members<F>(F);
-    impl<'de, F: FnMut(&str, &'de str)> Visitor<'de> for Members<F> {
-        type Value = ();
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-        fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-            while let Some(key) = map.next_key::<&'de RawValue>()? {
-                let value = map.next_value::<&'de RawValue>()?;
-                match key.get().strip_prefix('"').and_then(|key| key.strip_suffix('"')) {
-                    Some(key) if !key.contains('\\') => (self.0)(key, value.get()),
-                    _ => (self.0)(&unescaped(key.get()), value.get()),
-                }
-            }
-            Ok(())
+fn visit_members<'a>(text: &'a str, mut see: impl FnMut(&str, &'a str)) -> Option<()> {
+    let mut members = Members::of(text)?;
+    for (key, value) in members.by_ref() {
+        if key.contains('\\') {
+            see(&unescaped(key), value);
+        } else {
+            see(key, value);
         }
     }
-    if !text.trim_ascii_start().starts_with('{') {
-        return None;
-    }
-    serde_json::Deserializer::from_str(text).deserialize_map(Members(see)).ok()
+    members.is_whole().then_some(())
 }
 
-/// The text of a JSON string. Halves of surrogate pairs, which JSON can write and text cannot hold (Python writes them for
+/// What a JSON string means, from its text between the quotes. Halves of surrogate pairs, which JSON can write and text cannot hold (Python writes them for
 /// names of files, say), become U+FFFD: the name stays one of its own.
-fn unescaped(json: &str) -> String {
+fn unescaped(inner: &str) -> String {
     struct Text;
     impl Visitor<'_> for Text {
         type Value = String;
@@ -414,7 +424,7 @@ fn unescaped(json: &str) -> String {
         }
     }
     // The parser that found the string has checked its escapes.
-    serde_json::Deserializer::from_str(json).deserialize_bytes(Text).unwrap_or_default()
+    serde_json::Deserializer::from_str(&format!("\"{inner}\"")).deserialize_bytes(Text).unwrap_or_default()
 }
 
 #[cfg(test)]
