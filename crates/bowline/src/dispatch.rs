@@ -146,7 +146,7 @@ impl<S: Send + Sync + 'static> Dispatch<S> {
     /// Remembers a session to announce changes to; the session mode `stateless` has none.
     fn note(&self, peer: &Peer) {
         if !peer.session_id().is_empty() {
-            self.0.peers.lock().insert(peer.session_id().to_owned(), peer.clone());
+            self.0.peers.lock().insert(peer.clone());
         }
     }
 

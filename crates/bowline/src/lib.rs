@@ -18,6 +18,7 @@ mod icon;
 mod level;
 mod mistake;
 mod modern_line;
+mod peers;
 mod pipe;
 mod prompt;
 mod reply;

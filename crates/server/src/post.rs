@@ -77,7 +77,7 @@ async fn initialize(
             format!("The parameters of initialize are kept with the session and may have {limit} bytes");
         return Ok(json(core, Reply::from(ErrorObject::new(code::INVALID_PARAMS, text)).to_bytes(&id)));
     }
-    let params = params.detached();
+    let params = compact::detached(&params);
     let _handshake = Handshake::new(core);
     let stateless = core.is_stateless();
     let session = if stateless {

@@ -3,33 +3,43 @@
 //!
 //! The grammar is the whole of RFC 8259, as `serde_json` takes it for a value that it skips; the property tests hold the two together.
 
-use super::{MAX_DEPTH, scan::next_special};
+use super::{MAX_DEPTH, scan::find_special};
+use std::ops::Range;
 
-/// Whether `text`, which is UTF-8, is one JSON value that nests at most [`MAX_DEPTH`] deep, with white space around it at most.
-pub(super) fn is_json(text: &[u8]) -> bool {
-    Check { text, at: 0, objects: 0, depth: 0 }.whole().is_some()
+/// Whether `text` is one JSON value that nests at most [`MAX_DEPTH`] deep, with white space around it at most. If it is an object, `see` is
+/// shown its members on the way, names as they stand between their quotes; what it saw counts for nothing where the text is no JSON.
+pub(super) fn is_json<'a>(text: &'a str, see: impl FnMut(&'a str, &'a str)) -> bool {
+    let bytes = text.as_bytes();
+    Check { whole: text, text: bytes, at: 0, objects: 0, depth: 0, name: 0..0, value: 0 }.whole(see).is_some()
 }
 
 /// What has been looked at, and which arrays and objects are open there. Every step is `None` where the text is no JSON.
 struct Check<'a> {
+    whole: &'a str,
     text: &'a [u8],
     at: usize,
     /// A bit for each level that is open, the innermost lowest: whether it is an object.
     objects: u128,
     depth: usize,
+    /// The name of the last member of the outermost object, and where its value begins.
+    name: Range<usize>,
+    value: usize,
 }
 
-impl Check<'_> {
-    fn whole(mut self) -> Option<()> {
+impl<'a> Check<'a> {
+    fn whole(mut self, mut see: impl FnMut(&'a str, &'a str)) -> Option<()> {
         loop {
             self.value()?;
             // Behind a value: what is open goes on or ends there.
             loop {
+                let in_object = self.objects & 1 == 1;
+                if in_object && self.depth == 1 {
+                    see(self.whole.get(self.name.clone())?, self.whole.get(self.value..self.at)?);
+                }
                 self.space();
                 if self.depth == 0 {
                     return (self.at == self.text.len()).then_some(());
                 }
-                let in_object = self.objects & 1 == 1;
                 match (self.next()?, in_object) {
                     (b',', true) => {
                         self.space();
@@ -109,15 +119,24 @@ impl Check<'_> {
         if self.next()? != b'"' {
             return None;
         }
+        let start = self.at;
         self.string()?;
+        let end = self.at - 1;
         self.space();
-        (self.next()? == b':').then_some(())
+        if self.next()? != b':' {
+            return None;
+        }
+        if self.depth == 1 {
+            self.space();
+            (self.name, self.value) = (start..end, self.at);
+        }
+        Some(())
     }
 
     /// The rest of a string, its closing quote included.
     fn string(&mut self) -> Option<()> {
         loop {
-            self.at += next_special(self.text.get(self.at..)?)?;
+            self.at = find_special(self.text, self.at)?;
             match self.next()? {
                 b'"' => return Some(()),
                 b'\\' => match self.next()? {
@@ -179,13 +198,19 @@ impl Check<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Members;
     use super::*;
     use proptest::prelude::*;
     use serde_json::value::RawValue;
 
     fn same(text: &str) {
         let theirs = serde_json::from_str::<&RawValue>(text).is_ok();
-        assert_eq!(is_json(text.as_bytes()), theirs, "{text:?}");
+        let mut seen = Vec::new();
+        assert_eq!(is_json(text, |name, value| seen.push((name, value))), theirs, "{text:?}");
+        if theirs {
+            let members = Members::of(text).map(Iterator::collect::<Vec<_>>);
+            assert_eq!(seen, members.unwrap_or_default(), "{text:?}");
+        }
     }
 
     #[test]
@@ -276,11 +301,11 @@ mod tests {
     #[test]
     fn the_deepest_nesting_is_the_limit() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(is_json(nested(MAX_DEPTH).as_bytes()));
-        assert!(!is_json(nested(MAX_DEPTH + 1).as_bytes()));
+        assert!(is_json(&nested(MAX_DEPTH), |_, _| {}));
+        assert!(!is_json(&nested(MAX_DEPTH + 1), |_, _| {}));
         let objects = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
-        assert!(is_json(objects(MAX_DEPTH).as_bytes()));
-        assert!(!is_json(objects(MAX_DEPTH + 1).as_bytes()));
+        assert!(is_json(&objects(MAX_DEPTH), |_, _| {}));
+        assert!(!is_json(&objects(MAX_DEPTH + 1), |_, _| {}));
     }
 
     proptest! {

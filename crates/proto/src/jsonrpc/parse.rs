@@ -74,16 +74,19 @@ impl std::error::Error for ParseError {}
 
 /// Reads a body: one message or a batch.
 ///
-/// The result shares the body's buffer. Costs one pass that checks and one that finds the members; both pass over texts many bytes at a time.
+/// The result shares the body's buffer. Costs one pass, over texts many bytes at a time.
 ///
 /// # Errors
 /// When the body is no UTF-8, no JSON, nested deeper than [`MAX_DEPTH`], an empty array, or one value that is not a message.
 pub fn parse(body: Bytes) -> Result<Body, ParseError> {
-    let (text, is_json) = text_of(body)?;
+    let text = text_of(body)?;
     if text.trim_ascii_start().starts_with('[') {
+        if too_deep(text.as_bytes()) {
+            return Err(nested_too_deep());
+        }
         parse_batch(&text).map(Body::Batch)
     } else {
-        parse_one(&text, is_json).map(Body::Single)
+        parse_one(&text).map(Body::Single)
     }
 }
 
@@ -92,23 +95,22 @@ pub fn parse(body: Bytes) -> Result<Body, ParseError> {
 /// # Errors
 /// As [`parse`]; an array is refused too.
 pub fn parse_message(body: Bytes) -> Result<Message, ParseError> {
-    let (text, is_json) = text_of(body)?;
+    let text = text_of(body)?;
     if text.trim_ascii_start().starts_with('[') {
         return Err(ParseError::not_message("a JSON array, but a single message is expected here", None));
     }
-    parse_one(&text, is_json)
+    parse_one(&text)
 }
 
-/// A body as text, and whether it is JSON for sure: what is not goes through the parser that says what is wrong.
-fn text_of(body: Bytes) -> Result<(ByteString, bool), ParseError> {
+fn nested_too_deep() -> ParseError {
+    ParseError::not_message(format!("nested deeper than {MAX_DEPTH} levels"), None)
+}
+
+fn text_of(body: Bytes) -> Result<ByteString, ParseError> {
     let not_json =
         |message: Cow<'static, str>| ParseError { kind: ParseErrorKind::NotJson, message, id: None };
     let text = ByteString::try_from(body).map_err(|_| not_json("the body is not UTF-8".into()))?;
-    let is_json = is_json(text.as_bytes());
-    if !is_json && too_deep(text.as_bytes()) {
-        return Err(ParseError::not_message(format!("nested deeper than {MAX_DEPTH} levels"), None));
-    }
-    Ok((text, is_json))
+    Ok(text)
 }
 
 fn parse_batch(text: &ByteString) -> Result<Vec<Result<Message, ParseError>>, ParseError> {
@@ -138,7 +140,7 @@ fn parse_batch(text: &ByteString) -> Result<Vec<Result<Message, ParseError>>, Pa
             id: None,
         });
     }
-    Ok(members.into_iter().map(|member| parse_one(&text.slice_ref(member.get()), true)).collect())
+    Ok(members.into_iter().map(|member| parse_one(&text.slice_ref(member.get()))).collect())
 }
 
 fn not_json(error: &serde_json::Error) -> ParseError {
@@ -164,16 +166,15 @@ struct Envelope<'a> {
 impl<'a> Envelope<'a> {
     /// That of text which is a JSON object; `None` where it is none, or has to be read more closely.
     fn of_object(text: &'a str) -> Option<Self> {
-        let mut found = Self::default();
-        let mut members = Members::of(text)?;
-        for (name, value) in members.by_ref() {
-            // It may be one of those that are looked for.
-            if name.contains('\\') {
-                return None;
-            }
-            found.take(Key::of(name), value);
-        }
-        members.is_whole().then_some(found)
+        let (mut found, mut escaped) = (Self::default(), false);
+        let is_object = text.trim_ascii_start().starts_with('{');
+        let is_json = is_object
+            && is_json(text, |name, value| {
+                // A name with escapes may be one of those that are looked for.
+                escaped |= name.contains('\\');
+                found.take(Key::of(name), value);
+            });
+        (is_json && !escaped).then_some(found)
     }
 
     fn take(&mut self, key: Key, value: &'a str) {
@@ -275,9 +276,14 @@ impl<'de> serde::Deserialize<'de> for Key {
     }
 }
 
-fn parse_one(text: &ByteString, is_json: bool) -> Result<Message, ParseError> {
-    if is_json && let Some(envelope) = Envelope::of_object(text) {
+/// Reads the text of one message: the usual one by a quick check that finds the members of its envelope, any other, and whatever is no
+/// message, by the parser that says what is wrong with it.
+fn parse_one(text: &ByteString) -> Result<Message, ParseError> {
+    if let Some(envelope) = Envelope::of_object(text) {
         return envelope.into_message(text);
+    }
+    if too_deep(text.as_bytes()) {
+        return Err(nested_too_deep());
     }
     let mut json = serde_json::Deserializer::from_str(text);
     let envelope = json

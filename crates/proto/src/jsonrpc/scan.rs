@@ -102,6 +102,31 @@ pub fn next_special(text: &[u8]) -> Option<usize> {
     text[at..].iter().position(|byte| is_special(*byte)).map(|found| at + found)
 }
 
+/// The same from `at` on, for strings of which most are short: those are over before a vectorised search has begun.
+pub(super) fn find_special(text: &[u8], mut at: usize) -> Option<usize> {
+    let near = text.len().min(at + NEAR);
+    while at < near {
+        if SPECIAL[usize::from(text[at])] {
+            return Some(at);
+        }
+        at += 1;
+    }
+    next_special(text.get(at..)?).map(|found| at + found)
+}
+
+/// How many bytes of a string are looked at one by one.
+const NEAR: usize = 16;
+
+static SPECIAL: [bool; 256] = {
+    let mut special = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        special[byte] = is_special(byte as u8);
+        byte += 1;
+    }
+    special
+};
+
 const fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
@@ -124,8 +149,6 @@ fn skip_space(bytes: &[u8], mut at: usize) -> usize {
 
 /// Where the string that begins at `at` has ended.
 fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
-    /// Names and short texts are over before a vectorised search has begun.
-    const NEAR: usize = 16;
     if bytes.get(at) != Some(&b'"') {
         return None;
     }
