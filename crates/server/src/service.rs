@@ -38,7 +38,9 @@ where
     }
     // Shared: a call that runs on keeps what its handler may ask of its request.
     let parts = Arc::new(parts);
-    let mut response = match road(core, &parts, connected, body).await {
+    // A connection keeps room for this future while it lives, and between its requests, or while a stream is read, nothing of the road is
+    // needed.
+    let mut response = match Box::pin(road(core, &parts, connected, body)).await {
         Ok(response) => response,
         Err(refusal) => refuse(core, &refusal),
     };
@@ -76,7 +78,7 @@ async fn road<B: http_body::Body>(
             let body = read(core, body).await?;
             post::answer(core, &caller, parts, body).await?
         }
-        Verb::Get => get::answer(core, &caller, parts).await?,
+        Verb::Get => Box::pin(get::answer(core, &caller, parts)).await?,
         Verb::Delete | Verb::Preflight => delete::answer(core, &caller, parts).await?,
     };
     Ok(response.map(|body| body.keeping(running)))
