@@ -38,9 +38,7 @@ where
     }
     // Shared: a call that runs on keeps what its handler may ask of its request.
     let parts = Arc::new(parts);
-    // A connection keeps room for this future while it lives, and between its requests, or while a stream is read, nothing of the road is
-    // needed.
-    let mut response = match Box::pin(road(core, &parts, connected, body)).await {
+    let mut response = match road(core, &parts, connected, body).await {
         Ok(response) => response,
         Err(refusal) => refuse(core, &refusal),
     };
