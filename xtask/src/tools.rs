@@ -26,19 +26,36 @@ pub(crate) fn install(project: &Project) -> Result<(), String> {
     for server in servers::ALL {
         server.install(project)?;
     }
-    let wheels = project.root.join("xtask/requirements/valkey.txt");
-    virtual_environment(&project.tools().join("valkey"), &wheels, &python)?;
+    browser::install()?;
+    // Each of these waits for a registry most of the time, and none writes where another does.
+    let environment = |name: &str, wheels: &str| {
+        virtual_environment(&project.tools().join(name), &project.root.join(wheels), &python)
+    };
+    let packages = |folder: PathBuf| node_packages(&folder, &node);
+    side_by_side(&[
+        &|| environment("valkey", "xtask/requirements/valkey.txt"),
+        &|| environment("python-clients", "tests/clients/python/requirements.txt"),
+        &|| install_cargo_tools(project, &[Tool::Nextest, Tool::Deny]),
+        &|| packages(project.node_clients()),
+        &|| packages(project.inspector()),
+        &|| packages(project.conformance()),
+    ])?;
     let valkey = servers::valkey(project);
     if !command::succeeds(Command::new(&valkey).arg("--version")) {
         return Err(format!("{} does not run; install valkey and run this again", valkey.display()));
     }
-    browser::install()?;
-    install_cargo_tools(project, &[Tool::Nextest, Tool::Deny])?;
-    let wheels = project.root.join("tests/clients/python/requirements.txt");
-    virtual_environment(&project.tools().join("python-clients"), &wheels, &python)?;
-    node_packages(&project.node_clients(), &node)?;
-    node_packages(&project.inspector(), &node)?;
-    node_packages(&project.conformance(), &node)
+    Ok(())
+}
+
+/// Runs all, at the same time, to their ends; what failed is told together.
+fn side_by_side(installs: &[&(dyn Fn() -> Result<(), String> + Sync)]) -> Result<(), String> {
+    let failed: Vec<String> = std::thread::scope(|scope| {
+        let running: Vec<_> = installs.iter().map(|install| scope.spawn(install)).collect();
+        let ended =
+            running.into_iter().map(|one| one.join().unwrap_or_else(|_| Err("an install panicked".into())));
+        ended.filter_map(Result::err).collect()
+    });
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
 }
 
 /// Installs Cargo subcommands that are not on PATH, or too old there.
@@ -251,6 +268,20 @@ fn version_in(text: &str) -> Option<[u32; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_installed_side_by_side_runs_to_its_end_and_tells_every_failure() {
+        let ran = std::sync::atomic::AtomicU32::new(0);
+        let good = || {
+            ran.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            Ok(())
+        };
+        assert_eq!(side_by_side(&[&good, &good]), Ok(()));
+        let bad = |what: &str| Err(format!("no {what}"));
+        let all: [&(dyn Fn() -> _ + Sync); 3] = [&|| bad("npm"), &good, &|| bad("pip")];
+        assert_eq!(side_by_side(&all), Err("no npm; no pip".to_owned()));
+        assert_eq!(ran.into_inner(), 3);
+    }
 
     #[test]
     fn every_tool_is_pinned() {

@@ -203,6 +203,10 @@ impl fmt::Debug for EndpointBuilder {
 /// By then, whoever looks at `/readyz` has noticed that an endpoint leaves.
 const NOTICED: Duration = Duration::from_secs(10);
 
+/// How long the errors that a drain ended calls with have to reach those who wait: a cancelled handler may take 2 s to end,
+/// and a client that polls comes about 2 s later.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
 /// How long a connection that was just accepted has to show its request.
 const LAST_REQUESTS: Duration = Duration::from_millis(200);
 
@@ -298,14 +302,14 @@ impl Endpoint {
 
     /// Leaves: [`Endpoint::start_drain`], then waits until every call ended and its result was fetched, for `timeout` at most. Results
     /// in a shared store are not waited for: other endpoints give them out.
-    /// What runs then, or is begun later, is ended with an error that says so; that takes a moment more.
+    /// What runs then, or is begun later, is ended with an error that says so; those who wait for it have 5 s more to fetch that.
     ///
     /// Where other endpoints serve the same store, listeners ([`crate::serve`]) accept no more connections from 10 s on (a third of
     /// `timeout`, where that is less): a balancer that does not look at `/readyz` would send new calls for ever. They stop in any case
     /// once nothing runs, before the wait ends: a call that comes in the last moment is served here, or goes elsewhere.
     pub async fn drain(&self, timeout: Duration) {
         self.start_drain();
-        let idle = async {
+        let idle = || async {
             self.idle().await;
             self.core.accepting.send_replace(false);
             if self.core.is_shared() {
@@ -322,8 +326,13 @@ impl Endpoint {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            ended = tokio::time::timeout(timeout, idle) => if ended.is_err() {
+            ended = tokio::time::timeout(timeout, idle()) => if ended.is_err() {
+                let calls = self.core.metrics.calls.get();
                 self.core.drain.send_replace(Drain::Over);
+                if calls > 0 {
+                    tracing::warn!(calls, "the drain timeout is over; the calls that still ran are ended with an error");
+                    let _ = tokio::time::timeout(LAST_WORDS, idle()).await;
+                }
             },
             () = left_to_others => {}
         }

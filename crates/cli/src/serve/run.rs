@@ -16,15 +16,11 @@ use bowline_gateway::{
 use bowline_server::{
     Endpoint, ListenerOptions, Takeover, raise_file_limit, serve, serve_admin, serve_secured,
 };
-use std::{io, process::ExitCode, sync::Arc, time::Duration};
+use std::{io, process::ExitCode, sync::Arc};
 use tokio::{
     net::TcpListener,
     sync::{Notify, watch},
 };
-
-/// How long the errors that a drain ended calls with have to reach those who wait: a cancelled handler may take 2 s to end,
-/// and a client that polls comes about 2 s later.
-const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Why serving did not start, or ended by itself. Exit code 1.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +103,6 @@ pub(crate) async fn run(settings: Settings, format: LogFormat) -> Result<ExitCod
     tracing::info!(signal = leave.name(), calls, at_most = %duration::show(drain_timeout), "draining");
     let last = async {
         endpoint.drain(drain_timeout).await;
-        last_words(&endpoint).await;
         endpoint.close().await;
         gateway.shutdown().await;
         stop.send_replace(true);
@@ -142,15 +137,6 @@ async fn administer(listener: TcpListener, endpoint: Endpoint, stop: impl Future
     options.max_connections = ADMIN_CONNECTIONS;
     if let Err(error) = serve_admin(listener, endpoint.admin(), options, stop).await {
         tracing::error!(%error, "health and metrics are not served any more");
-    }
-}
-
-/// Where calls did not end in time, waits until their callers have fetched the errors that they were ended with.
-async fn last_words(endpoint: &Endpoint) {
-    let calls = endpoint.metrics().calls.get();
-    if calls > 0 {
-        tracing::warn!(calls, "the drain timeout is over; the calls that still ran are ended with an error");
-        endpoint.drain(LAST_WORDS).await;
     }
 }
 

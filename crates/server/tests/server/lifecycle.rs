@@ -335,6 +335,25 @@ async fn a_drain_ends_and_says_so_to_what_runs_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_error_that_a_drain_ended_a_call_with_waits_for_its_client() {
+    let server = Server::new();
+    let mut client = server.client("2025-11-25").await;
+    let mut call = client.call("count", json!({ "then": 600 })).await;
+    call.event().await;
+    let endpoint = server.endpoint.clone();
+    let drained = tokio::spawn(async move { endpoint.drain(Duration::from_secs(30)).await });
+    call.events().await;
+    // The call ends at once then; its client comes when it was told to.
+    tokio::time::sleep(Duration::from_secs(32)).await;
+    assert!(!drained.is_finished(), "an error waits for its client");
+    let messages = client.get(call.last_id.as_deref()).await.messages().await;
+    assert_eq!(messages[0]["error"]["data"]["reason"], "draining");
+    let began = Instant::now();
+    drained.await.unwrap();
+    assert!((Instant::now() - began).as_millis() < 100, "nothing is left to wait for");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_drain_with_nothing_running_is_over_at_once() {
     let server = Server::new();
     let client = server.client("2025-11-25").await;
