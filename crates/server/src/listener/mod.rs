@@ -256,7 +256,9 @@ fn last_ones(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
     let next = || loop {
         match listener.accept() {
             Ok(accepted) => return Some(accepted),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock || failures >= LAST_FAILURES => return None,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock || failures >= LAST_FAILURES => {
+                return None;
+            }
             Err(_) => failures += 1,
         }
     };
