@@ -6,11 +6,15 @@
 mod error;
 mod id;
 mod message;
+mod outline;
 mod parse;
 mod raw;
+mod salvage;
 
 pub use error::{ErrorObject, code};
 pub use id::{MAX_ID_BYTES, RequestId};
 pub use message::{Message, Notification, Reply, Request, Response};
+pub use outline::Outline;
 pub use parse::{Body, MAX_DEPTH, ParseError, ParseErrorKind, parse, parse_message};
 pub use raw::Raw;
+pub use salvage::{Salvaged, salvage};

@@ -262,7 +262,8 @@ fn parse_one(text: &ByteString) -> Result<Message, ParseError> {
 
 impl Envelope<'_> {
     fn into_message(self, text: &ByteString) -> Result<Message, ParseError> {
-        let id = self.id.map(|id| RequestId::from_json(id.get()));
+        let read = if self.method.is_some() { RequestId::from_json } else { RequestId::of_response };
+        let id = self.id.map(|id| read(id.get()));
         let known_id = id.as_ref().and_then(|id| id.as_ref().ok()).cloned();
         let refuse = |message: Cow<'static, str>| Err(ParseError::not_message(message, known_id.clone()));
 
@@ -300,7 +301,14 @@ impl Envelope<'_> {
         let Some(id) = id else {
             return refuse("no \"method\", and no \"id\" that a response would have".into());
         };
-        let reply = match (self.result, self.error) {
+        // JSON-RPC 1.0 has both members, one of them null; there are servers that still write them so.
+        let is_null = |value: &&RawValue| value.get() == "null";
+        let (result, error) = match (self.result, self.error) {
+            (Some(result), Some(error)) if is_null(&error) => (Some(result), None),
+            (Some(result), Some(error)) if is_null(&result) => (None, Some(error)),
+            both => both,
+        };
+        let reply = match (result, error) {
             (Some(result), None) => Reply::Result(raw(result)),
             (None, Some(error)) if error.get().starts_with('{') => Reply::Error(raw(error)),
             (None, Some(_)) => return refuse("\"error\" is not an object".into()),
@@ -451,6 +459,14 @@ mod tests {
         );
         assert!(matches!(one(r#"{"jsonrpc":"2.0","id":"x","result":null}"#), Ok(Message::Response(_))));
         assert!(matches!(
+            one(r#"{"jsonrpc":"2.0","id":7.0,"result":{},"error":null}"#),
+            Ok(Message::Response(Response { id: RequestId::Number(7), reply: Reply::Result(result) })) if result.as_str() == "{}"
+        ));
+        assert!(matches!(
+            one(r#"{"jsonrpc":"2.0","id":7,"result":null,"error":{"code":1}}"#),
+            Ok(Message::Response(Response { reply: Reply::Error(_), .. }))
+        ));
+        assert!(matches!(
             one(r#"{"jsonrpc":"2.0","id":"x","error":{"code":1,"message":""}}"#),
             Ok(Message::Response(_))
         ));
@@ -484,6 +500,7 @@ mod tests {
             (r#"{"jsonrpc":2.0,"id":1,"method":"a"}"#, -32600, Some(1.into())),
             (r#"{"jsonrpc":"2.0","id":null,"method":"a"}"#, -32600, None),
             (r#"{"jsonrpc":"2.0","id":1.5,"method":"a"}"#, -32600, None),
+            (r#"{"jsonrpc":"2.0","id":1.0,"method":"a"}"#, -32600, None),
             (r#"{"jsonrpc":"2.0","id":true,"method":"a"}"#, -32600, None),
             (r#"{"jsonrpc":"2.0","id":{},"method":"a"}"#, -32600, None),
             (r#"{"jsonrpc":"2.0","id":1,"method":2}"#, -32600, Some(1.into())),
