@@ -48,10 +48,10 @@ async fn ids_that_come_back_as_strings_are_known() {
 #[tokio::test]
 async fn responses_in_an_array_are_taken_one_by_one() {
     let server = Server::new(script(
-        "say('[' + result(1, m['id']) + ', 7, {\"jsonrpc\":\"2.0\",\"method\":\"x/y\"}]')",
+        "say('[' + result({'ok': 1}, m['id']) + ', 7, {\"jsonrpc\":\"2.0\",\"method\":\"x/y\"}]')",
     ));
     let client = server.connected().await;
-    assert_eq!(client.request(1, "a", json!({})).await["result"], 1);
+    assert_eq!(client.request(1, "a", json!({})).await["result"]["ok"], 1);
     assert_eq!(client.get().await.next().await.unwrap()["method"], "x/y");
     server.end().await;
 }
@@ -62,11 +62,20 @@ async fn broken_answers_are_errors_and_nothing_else() {
     let server = Server::new(script(
         "if m['method'] == 'deep': say(result(0, m['id']).replace('0}', '[' * 300 + ']' * 300 + '}'))
 if m['method'] == 'bytes': say(result('X', m['id']).encode().replace(b'X', b'\\xff'))
-if m['method'] == 'both': say(result(1, m['id'])[:-1] + ', \"error\": {}}')
+if m['method'] == 'both': say(result({}, m['id'])[:-1] + ', \"error\": {}}')
+if m['method'] == 'nan': say(result({'a': float('nan')}, m['id']))
+if m['method'] == 'control': say(result({'a': 'X'}, m['id']).replace('X', chr(9)))
+if m['method'] == 'none': say(json.dumps({'jsonrpc': '2.0', 'id': m['id']}))
+if m['method'] == 'cut': say(result({'a': 'X'}, m['id'])[:-4])
+if m['method'] == 'member': say('[' + json.dumps({'jsonrpc': '2.0', 'id': m['id']}) + ']')
+if m['method'] == 'text': say(result('text', m['id']))
+if m['method'] == 'nil': say(result(None, m['id']))
+if m['method'] == 'code': say(json.dumps({'jsonrpc': '2.0', 'id': m['id'], 'error': {'code': 5}}))
 if m['method'] == 'null': say('{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"what?\"}}')",
     ));
     let client = server.connected().await;
-    for method in ["deep", "bytes", "both"] {
+    for method in ["deep", "bytes", "both", "nan", "control", "none", "cut", "member", "text", "nil", "code"]
+    {
         let answer = client.request(method, method, json!({})).await;
         assert_eq!(
             answer["error"]["data"],
@@ -79,6 +88,37 @@ if m['method'] == 'null': say('{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"cod
         json!({ "code": -32700, "message": "what?" })
     );
     assert_eq!(server.gateway.stats().started, 1);
+    server.end().await;
+}
+
+/// Others run meanwhile, so nothing of this is guessed.
+#[tokio::test]
+async fn answers_that_can_be_understood_are_taken() {
+    let server = Server::new(script(
+        "if m['method'] == 'float': say(result({'ok': 1}, float(m['id'])))
+if m['method'] == 'both': say(result({'ok': 1}, m['id'])[:-1] + ', \"error\": null}')
+if m['method'] == 'glued': say('Loading model...' + result({'ok': 1}, m['id']))
+if m['method'] == 'two': say('{\"jsonrpc\":\"2.0\",\"method\":\"x/y\"}' + result({'ok': 1}, m['id']))",
+    ));
+    let client = server.connected().await;
+    let _waits = (client.post(json!({ "jsonrpc": "2.0", "id": "w", "method": "wait" }))).await;
+    for method in ["float", "both", "glued", "two"] {
+        let answer = client.request(method, method, json!({})).await;
+        assert_eq!(answer["result"]["ok"], 1, "{method}: {answer}");
+    }
+    server.end().await;
+}
+
+/// `initialize` does not wait for its time to be over when its answer is there and cannot be read.
+#[tokio::test]
+async fn a_greeting_that_cannot_be_read_fails_at_once() {
+    let program = "import os, sys
+for line in sys.stdin: os.write(1, b'{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":NaN}}\\n')";
+    let mut options = GatewayOptions::new(ChildSpec::new("python3", ["-c", program]));
+    options.init_timeout = std::time::Duration::from_secs(600);
+    let server = Server::new(options);
+    let answer = server.client().initialize().await;
+    assert_eq!(answer["error"]["data"]["reason"], "upstream_invalid", "{answer}");
     server.end().await;
 }
 

@@ -41,7 +41,7 @@ pub fn salvage(line: &Bytes) -> (Vec<Salvaged>, bool) {
         }
         at = start + length;
     }
-    noise |= !is_between(&line[at..]);
+    noise |= found.is_empty() || !is_between(&line[at..]);
     (found, noise)
 }
 
@@ -185,6 +185,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":null,"result":{}}"#,
             r#"{"jsonrpc":"2.0","id":7"#,
             "42",
+            "[]",
             "*** Server {1.0} ***",
         ] {
             assert_eq!(said(line), (vec![], true), "{line}");
