@@ -6,6 +6,7 @@ use bowline_proto::http::{SessionMode, StaleSession};
 use bowline_server::Endpoint;
 use serde_json::json;
 
+use crate::modern::Modern;
 use crate::support::{Client, Server, fixture};
 
 const STATELESS: SessionMode =
@@ -119,6 +120,68 @@ for line in sys.stdin: os.write(1, b'{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\
     let server = Server::new(options);
     let answer = server.client().initialize().await;
     assert_eq!(answer["error"]["data"]["reason"], "upstream_invalid", "{answer}");
+    server.end().await;
+}
+
+/// A modern server that asks what nobody can answer would ask the same again in every round.
+#[tokio::test]
+async fn a_round_that_asks_nothing_ends_the_call() {
+    let program = "import json, sys
+calls = 0
+def answer(m, **said): print(json.dumps({'jsonrpc': '2.0', 'id': m['id'], **said}), flush=True)
+for line in sys.stdin:
+    m = json.loads(line)
+    if m.get('method') == 'initialize':
+        answer(m, error={'code': -32601, 'message': 'no'})
+    elif m.get('method') == 'server/discover':
+        answer(m, result={'resultType': 'complete', 'supportedVersions': ['2026-07-28'], 'capabilities': {'tools': {}}})
+    elif m.get('method') == 'tools/call':
+        calls += 1
+        result = {'resultType': 'input_required', **m['params']['arguments']}
+        if m['params']['name'] == 'count': result = {'resultType': 'complete', 'content': [], 'calls': calls}
+        answer(m, result=result)";
+    let mut spec = ChildSpec::new("python3", ["-c", program]);
+    spec.stderr = StderrPolicy::Log;
+    let server = Server::new(GatewayOptions::new(spec));
+    let mut legacy = server.client();
+    legacy.initialize_with(json!({ "elicitation": {} })).await;
+    let modern = Modern::of(&server);
+    let cases = [
+        json!({}),
+        json!({ "inputRequests": {} }),
+        json!({ "inputRequests": 5, "requestState": "s" }),
+        json!({ "inputRequests": { "a": { "method": "x/y" } }, "requestState": "s" }),
+    ];
+    let invalid = json!({ "reason": "upstream_invalid", "outcome": "unknown" });
+    for asked in &cases {
+        let answer = legacy.tool(1, "x", asked.clone()).await.response().await;
+        assert_eq!(answer["error"]["data"], invalid, "{answer}");
+        let answer = modern.tool("x", asked.clone()).await.response().await;
+        assert_eq!(answer["error"]["data"], invalid, "{answer}");
+    }
+    // It was told what this client can be asked.
+    let roots = json!({ "inputRequests": { "a": { "method": "roots/list" } } });
+    assert_eq!(legacy.tool(1, "x", roots).await.response().await["error"]["data"], invalid);
+    let count = legacy.tool(2, "count", json!({})).await.response().await;
+    assert_eq!(count["result"]["calls"], cases.len() + 2, "each call ran once: {count}");
+    server.end().await;
+}
+
+/// Why a server does not want to be initialised is for its client to know, in both eras.
+#[tokio::test]
+async fn a_refused_greeting_is_told_in_the_words_of_the_server() {
+    let program = "import json, sys
+for line in sys.stdin:
+    m = json.loads(line)
+    error = {'code': -32000, 'message': 'the licence has expired'}
+    print(json.dumps({'jsonrpc': '2.0', 'id': m['id'], 'error': error}), flush=True)";
+    let server = Server::new(GatewayOptions::new(ChildSpec::new("python3", ["-c", program])));
+    let told = server.client().initialize().await;
+    assert_eq!(told["error"]["message"], "the licence has expired", "{told}");
+    for client in [Modern::of(&server), Modern::mute(&server)] {
+        let told = client.request("tools/list", json!({})).await;
+        assert_eq!(told["error"]["message"], "the licence has expired", "{told}");
+    }
     server.end().await;
 }
 
