@@ -2,7 +2,7 @@
 
 use crate::common::{PRIMED, assert_error, assert_serves, command, exchange, fixture, ping, serve};
 use bowline_testkit::{
-    Program, Raw, Session, eventually, initialize, patiently, processes, repository, text_of,
+    Dir, Program, Raw, Session, eventually, initialize, patiently, processes, repository, text_of,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
