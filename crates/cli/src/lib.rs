@@ -13,6 +13,7 @@ mod manual;
 mod rate;
 mod serve;
 mod size;
+mod untold;
 
 pub use init::lead_main;
 use std::{ffi::OsString, io::Write as _, process::ExitCode};

@@ -2,7 +2,7 @@
 
 use crate::{
     CallError, CallOptions, TimeLimit,
-    core::{Core, Link},
+    core::{Core, Link, Telling},
     ctx::Ctx,
     http::server_error,
 };
@@ -147,10 +147,7 @@ impl Drop for Guard<'_> {
         let core = Arc::clone(self.core);
         let telling = core.telling();
         if let Some(task) = self.ctx.task() {
-            runtime.spawn(async move {
-                cancel_task(core, task).await;
-                drop(telling);
-            });
+            runtime.spawn(cancel_task(core, task, telling));
             return;
         }
         let Some(id) = self.ctx.current() else { return };
@@ -192,7 +189,8 @@ async fn run(core: &Arc<Core>, ctx: &Arc<Ctx>, params: Option<Raw>) -> Result<Ra
     let mut round_params = params.clone();
     let mut rounds = 0;
     loop {
-        let result = core.exchange(ctx, round_params.as_ref()).await?;
+        let result = core.exchange(ctx, round_params.as_ref()).await;
+        let result = if rounds == 0 { result? } else { result.map_err(after_a_round)? };
         if !core.peer().is_some_and(|peer| peer.modern) {
             return Ok(result);
         }
@@ -206,12 +204,12 @@ async fn run(core: &Arc<Core>, ctx: &Arc<Ctx>, params: Option<Raw>) -> Result<Ra
             Outcome::InputRequired { questions, state } => {
                 rounds += 1;
                 if rounds > core.options.max_rounds {
-                    return Err(still_asks(rounds));
+                    return Err(after_a_round(still_asks(rounds)));
                 }
                 if questions.is_empty() {
                     tokio::time::sleep(EMPTY_ROUND).await;
                 }
-                let answers = answer(core, ctx, questions).await?;
+                let answers = answer(core, ctx, questions).await.map_err(after_a_round)?;
                 let mut next = params.clone().unwrap_or_else(Raw::empty_object);
                 // These belong to one round only: what the caller's parameters say is replaced, what the round before said is
                 // not in them.
@@ -229,6 +227,20 @@ async fn run(core: &Arc<Core>, ctx: &Arc<Ctx>, params: Option<Raw>) -> Result<Ra
                 round_params = Some(next);
             }
         }
+    }
+}
+
+/// The server has worked on the request before it asked: whatever a later round meets, no error but the server's own says what ran.
+fn after_a_round(error: CallError) -> CallError {
+    match error {
+        CallError::Transport { message } | CallError::Invalid { message } => {
+            CallError::OutcomeUnknown { message }
+        }
+        CallError::Auth(error) => CallError::OutcomeUnknown {
+            message: format!("the server asked for something, and then: {error}"),
+        },
+        CallError::Closed => CallError::OutcomeUnknown { message: "the client was closed".into() },
+        error => error,
     }
 }
 
@@ -261,10 +273,11 @@ async fn answer(core: &Arc<Core>, ctx: &Ctx, questions: Vec<Question>) -> Result
     Ok(Some(Raw::from_members(answers)))
 }
 
-async fn cancel_task(core: Arc<Core>, id: impl AsRef<str>) {
+async fn cancel_task(core: Arc<Core>, id: impl AsRef<str>, telling: Telling) {
     let params = Raw::from_members([("taskId", text(id.as_ref()))]);
     let ctx = core.quiet_ctx("tasks/cancel");
     drop(core.exchange(&ctx, Some(&params)).await);
+    drop(telling);
 }
 
 /// Polls a task until its end. From its beginning on, no error but its own says that nothing ran.
@@ -273,7 +286,7 @@ pub(crate) async fn follow_task(core: &Arc<Core>, ctx: &Arc<Ctx>, task: TaskStat
         Err(CallError::Invalid { message }) => {
             // One that was given up would wait for its answers, or for its end.
             if let Some(task) = ctx.task() {
-                tokio::spawn(cancel_task(Arc::clone(core), task));
+                tokio::spawn(cancel_task(Arc::clone(core), task, core.telling()));
             }
             Err(CallError::OutcomeUnknown { message })
         }

@@ -2,8 +2,8 @@
 
 use crate::kit::*;
 use bowline_client::{
-    CallError, CallOptions, Client, Connector, Era, Handlers, Pipe, PipeReceiver, PipeSender, Target,
-    TransportError,
+    CallError, CallOptions, Change, Client, Connector, Era, Handlers, List, ListenFilter, Pipe, PipeReceiver,
+    PipeSender, Target, TransportError,
 };
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -97,7 +97,7 @@ async fn a_program_that_dies_is_started_again_and_its_call_is_not() {
     let client = Client::connect(counted.target(false), options()).await.unwrap();
     let (result, time) = timed(client.call_tool("die", &serde_json::json!({}))).await;
     assert!(is_unknown(&result), "{result:?}");
-    assert!(time < Duration::from_secs(1));
+    assert!(time < AT_ONCE);
     assert_eq!(text(call(&client).await), "done");
     assert!(client.list_tools().await.unwrap().is_empty());
     assert_eq!(counted.lines("run"), 1);
@@ -142,7 +142,27 @@ impl PipeSender for ToServer {
             Some("tools/call") => json!({ "content": [{ "type": "text", "text": "done" }] }),
             _ => Value::Null,
         };
-        let answer = if message["method"] == "subscriptions/listen" {
+        let typed = message["params"]["notifications"]["toolsListChanged"] == json!(true);
+        let answer = if typed {
+            // What it agrees to, and one change; both named after the request.
+            let tag = json!({ "io.modelcontextprotocol/subscriptionId": message["id"] });
+            let says = |method: &str, mut params: Value| {
+                params["_meta"] = tag.clone();
+                json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()
+            };
+            let agreed = says(
+                "notifications/subscriptions/acknowledged",
+                json!({ "notifications": { "toolsListChanged": true } }),
+            );
+            let changed = says("notifications/tools/list_changed", json!({}));
+            let sender = self.0.clone();
+            return Box::pin(async move {
+                for message in [agreed, changed] {
+                    sender.send(message.into()).await.map_err(|_| TransportError::before("gone"))?;
+                }
+                Ok(())
+            });
+        } else if message["method"] == "subscriptions/listen" {
             json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": "file:///a" } })
         } else {
             json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })
@@ -181,10 +201,10 @@ async fn a_modern_server_on_a_custom_pipe_is_called_and_listened_to() {
     assert!(client.peer().modern);
     assert_eq!(text(call(&client).await), "done");
     client.subscribe("file:///a").await.unwrap();
-    bowline_testkit::eventually("the update", Duration::from_secs(2), || *updated.lock() == ["file:///a"])
+    bowline_testkit::eventually("the update", bowline_testkit::PATIENCE, || *updated.lock() == ["file:///a"])
         .await;
     client.subscribe("file:///b").await.unwrap();
-    bowline_testkit::eventually("both", Duration::from_secs(2), || updated.lock().len() == 2).await;
+    bowline_testkit::eventually("both", bowline_testkit::PATIENCE, || updated.lock().len() == 2).await;
     let sent = heard.lock().clone();
     let methods: Vec<_> = sent.iter().map(|message| message["method"].as_str().unwrap()).collect();
     let expected = [
@@ -203,6 +223,31 @@ async fn a_modern_server_on_a_custom_pipe_is_called_and_listened_to() {
     assert!(sent.iter().filter(|message| !message["id"].is_null()).all(|message| {
         message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
     }));
+}
+
+/// A typed listen request shares the pipe with everything else: what is its own is told apart, and its end is said.
+#[tokio::test]
+async fn a_pipe_is_listened_to_with_types() {
+    let heard = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let handled = Arc::new(parking_lot::Mutex::new(0));
+    let handles = Arc::clone(&handled);
+    let options =
+        options().era(Era::Detect).handler(Handlers::new().on_notification(move |_| *handles.lock() += 1));
+    let client =
+        Client::connect(Target::custom(InMemory { heard: Arc::clone(&heard) }), options).await.unwrap();
+    let filter = ListenFilter::new().list(List::Tools).list(List::Prompts);
+    let mut listening = client.listen(filter).await.unwrap();
+    assert_eq!(listening.accepted(), ListenFilter::new().list(List::Tools));
+    let (change, _) = timed(listening.next()).await;
+    assert_eq!(change.unwrap(), Some(Change::List(List::Tools)));
+    assert_eq!(*handled.lock(), 0);
+    timed(listening.close()).await;
+    let sent = heard.lock().clone();
+    let last = sent.last().unwrap();
+    assert_eq!(
+        (&last["method"], &last["params"]["requestId"]),
+        (&json!("notifications/cancelled"), &sent[1]["id"])
+    );
 }
 
 /// A pipe that takes half of a message and then, for a call of `stuck`, nothing until the gate opens.
@@ -262,7 +307,7 @@ async fn a_call_that_is_given_up_in_the_middle_of_its_message_spoils_no_other() 
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     let halting = Halting { wire: Arc::clone(&wire), gate: Arc::clone(&gate), answers: None };
     let client = Client::connect(Target::custom(halting), options()).await.unwrap();
-    let short = CallOptions::default().timeout(Some(Duration::from_millis(50)));
+    let short = CallOptions::default().timeout(Some(Duration::from_millis(500)));
     let given_up = client.call_tool_with("stuck", &json!({}), short).await;
     assert!(matches!(given_up, Err(CallError::Timeout { may_have_run: true, .. })), "{given_up:?}");
     gate.add_permits(1);
@@ -283,11 +328,15 @@ async fn a_message_that_hangs_does_not_keep_the_pipe() {
         let client = client.clone();
         async move { client.call_tool("stuck", &json!({})).await }
     });
-    bowline_testkit::eventually("the message hangs", Duration::from_secs(2), || !wire.lock().ends_with('\n'))
-        .await;
+    bowline_testkit::eventually("the message hangs", bowline_testkit::PATIENCE, || {
+        !wire.lock().ends_with('\n')
+    })
+    .await;
     client.close().await;
     assert!(matches!(stuck.await.unwrap(), Err(CallError::OutcomeUnknown { .. })), "half of it was sent");
     drop(client);
-    bowline_testkit::eventually("the pipe is gone", Duration::from_secs(2), || Arc::strong_count(&gate) == 1)
-        .await;
+    bowline_testkit::eventually("the pipe is gone", bowline_testkit::PATIENCE, || {
+        Arc::strong_count(&gate) == 1
+    })
+    .await;
 }

@@ -8,6 +8,7 @@ use bowline_proto::jsonrpc::{
     Body, ErrorObject, Message, Notification, Outline, Reply, Request, RequestId, Response, Salvaged, parse,
     salvage,
 };
+use bowline_proto::projection::untagged;
 use bowline_server::bridge::Subject;
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
@@ -203,7 +204,7 @@ impl Upstream {
                     self.listening.heard(id);
                     return;
                 }
-                plain = era::untagged(notification);
+                plain = untagged(notification.clone());
                 &plain
             }
             _ => notification,
