@@ -1,7 +1,5 @@
 //! What is too large or too many.
 
-use std::time::Duration;
-
 use bowline_gateway::GatewayOptions;
 use bowline_gateway::child::ChildSpec;
 use bowline_server::Options;
