@@ -174,7 +174,7 @@ fn too_deep(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jsonrpc::{Raw, Request};
+    use crate::jsonrpc::{Raw, Reply, Request, Response};
 
     fn one(text: &str) -> Result<Message, ParseError> {
         match parse(Bytes::copy_from_slice(text.as_bytes()))? {
