@@ -198,7 +198,7 @@ mod tests {
             tail: Some(Bytes::copy_from_slice(&line[line.len() - KEPT..])),
         };
         let goes_on = Dropped { tail: None, ..kept.clone() };
-        assert_eq!(feed_all(1000, &[&ended]).1, [kept.clone()]);
+        assert_eq!(feed_all(1000, &[&ended]).1, std::slice::from_ref(&kept));
         let chunks: Vec<&[u8]> = ended.chunks(700).collect();
         assert_eq!(feed_all(1000, &chunks), (vec![b"next".to_vec()], vec![goes_on.clone(), kept.clone()], 1));
         let unended: Vec<&[u8]> = line.chunks(70).collect();
