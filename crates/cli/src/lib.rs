@@ -7,6 +7,7 @@ mod commands;
 mod connect;
 pub mod demo;
 mod duration;
+mod init;
 mod logging;
 mod manual;
 mod rate;
@@ -14,6 +15,7 @@ mod serve;
 mod size;
 mod untold;
 
+pub use init::lead_main;
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
 /// Wrong usage: nothing was started.
@@ -22,14 +24,18 @@ const USAGE: u8 = 2;
 /// Runs the program with these arguments, its name first. Reports on stderr. Returns 0 when all went well, 1 for a failure, 2 for
 /// wrong usage, and 128 and its number for a second signal; the commands that do one thing with a server have codes of their own.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let parsed = match cli::parse(args) {
+    let args: Vec<_> = args.into_iter().collect();
+    let parsed = match cli::parse(args.iter().cloned()) {
         Ok(parsed) => parsed,
         Err(refused) => return refused.report(),
     };
     match parsed {
         cli::Parsed::Bench(options) => bench::main(&options),
         cli::Parsed::Demo(options) => demo::main(options),
-        cli::Parsed::Serve(options, matches) => serve::main(*options, &matches),
+        cli::Parsed::Serve(options, matches) => {
+            let led = if init::is_needed() { init::lead(&args) } else { None };
+            led.unwrap_or_else(|| serve::main(*options, &matches))
+        }
         cli::Parsed::Connect(options) => connect::main(&options),
         cli::Parsed::Job(job) => commands::main(&job),
         cli::Parsed::Completions(command) => manual::completions(&command, cli::command()),

@@ -10,6 +10,7 @@ fn main() -> ExitCode {
     match args.next().as_deref().and_then(|role| role.to_str()) {
         Some("__guard") => guard_main(),
         Some("__launch") => launch_main(args),
+        Some("__init") => bowline_cli::lead_main(args),
         Some("__demo_counter") => bowline_cli::demo::counter_main(args),
         _ => bowline_cli::main(std::env::args_os()),
     }

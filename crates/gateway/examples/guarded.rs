@@ -42,7 +42,7 @@ async fn run(spec: ChildSpec) -> Result<(), Box<dyn std::error::Error>> {
         tokio::select! {
             received = lines.recv() => match received {
                 Some(Received::Line(line)) => println!("{}", String::from_utf8_lossy(&line)),
-                Some(Received::TooLong) => println!("(a line that was too long)"),
+                Some(Received::TooLong(_)) => println!("(a line that was too long)"),
                 Some(Received::Exit(exit)) => println!("{exit}"),
                 None => return Ok(()),
             },

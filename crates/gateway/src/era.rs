@@ -4,6 +4,7 @@
 //! [`bowline_proto::projection`]'s.
 
 use bowline_proto::jsonrpc::{Notification, Raw, Request};
+use bowline_proto::modern::input::capability_of;
 use bowline_proto::modern::meta::{SERVER_INFO, SUBSCRIPTION_ID};
 use bowline_proto::projection::result_for_legacy;
 use bowline_proto::revision::Revision;
@@ -57,20 +58,36 @@ pub(crate) struct Asked {
 
 impl Asked {
     /// Reads a result; `None` where it asks nothing.
-    pub(crate) fn of(result: &Raw) -> Option<Self> {
-        if result.member("resultType")?.string()? != "input_required" {
-            return None;
+    ///
+    /// # Errors
+    /// What is wrong with it where it asks what no client can be asked, or leaves nothing to come back with. The next round would be
+    /// the same one again.
+    pub(crate) fn of(result: &Raw) -> Result<Option<Self>, &'static str> {
+        let kind = result.member("resultType").and_then(|kind| kind.string());
+        if kind.as_deref() != Some("input_required") {
+            return Ok(None);
         }
-        let asked = result.member("inputRequests").and_then(|asked| asked.members()).unwrap_or_default();
-        let question = |(key, asked): (String, Raw)| {
-            let method = asked.member("method")?.string()?;
-            let params = asked.member("params");
-            Some((key, Request { id: 0.into(), method: method.into(), params }))
+        let asked = match result.member("inputRequests") {
+            None => Vec::new(),
+            Some(asked) => asked.members().ok_or("its inputRequests are not an object")?,
         };
-        Some(Self {
-            questions: asked.into_iter().filter_map(question).collect(),
-            state: result.member("requestState"),
-        })
+        let question = |(key, asked): (String, Raw)| {
+            let method = asked.member("method").and_then(|method| method.string());
+            let method = method.filter(|method| capability_of(method).is_some());
+            let method =
+                method.ok_or("one of its inputRequests is not a question that a client can be asked")?;
+            let params = asked.member("params");
+            Ok::<_, &'static str>((key, Request { id: 0.into(), method: method.into(), params }))
+        };
+        let questions = asked.into_iter().map(question).collect::<Result<Vec<_>, _>>()?;
+        let state = result.member("requestState");
+        if state.as_ref().is_some_and(|state| state.string().is_none()) {
+            return Err("its requestState is not a string");
+        }
+        if questions.is_empty() && state.is_none() {
+            return Err("it needs input, and has neither inputRequests nor a requestState");
+        }
+        Ok(Some(Self { questions, state }))
     }
 
     /// The parameters of the next round.
@@ -143,9 +160,9 @@ mod tests {
     fn questions_are_read_and_the_next_round_carries_their_answers() {
         let result = json!({
             "resultType": "input_required", "requestState": "s",
-            "inputRequests": { "a": { "method": "roots/list", "params": {} }, "b": 7 },
+            "inputRequests": { "a": { "method": "roots/list", "params": {} } },
         });
-        let asked = Asked::of(&raw(&result)).unwrap();
+        let asked = Asked::of(&raw(&result)).unwrap().unwrap();
         assert_eq!(asked.questions.len(), 1);
         assert_eq!(&*asked.questions[0].1.method, "roots/list");
         let answers = [("a".to_owned(), raw(&json!({ "roots": [] })))];
@@ -155,7 +172,32 @@ mod tests {
             next.to::<Value>().unwrap(),
             json!({ "name": "t", "inputResponses": { "a": { "roots": [] } }, "requestState": "s" })
         );
-        assert_eq!(Asked::of(&raw(&json!({ "resultType": "complete" }))), None);
-        assert_eq!(Asked::of(&raw(&json!({}))), None);
+        assert_eq!(Asked::of(&raw(&json!({ "resultType": "complete" }))), Ok(None));
+        assert_eq!(Asked::of(&raw(&json!({}))), Ok(None));
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_no_round() {
+        let roots = json!({ "method": "roots/list" });
+        for (requests, state, good) in [
+            (json!({}), json!("s"), true),
+            (json!({ "a": roots }), Value::Null, true),
+            (json!({}), Value::Null, false),
+            (Value::Null, Value::Null, false),
+            (json!(5), json!("s"), false),
+            (json!([roots]), json!("s"), false),
+            (json!({ "a": roots, "b": 7 }), json!("s"), false),
+            (json!({ "a": { "method": "x/y" } }), json!("s"), false),
+            (json!({ "a": { "params": {} } }), json!("s"), false),
+            (json!({ "a": roots }), json!(5), false),
+        ] {
+            let mut result = json!({ "resultType": "input_required" });
+            for (name, value) in [("inputRequests", &requests), ("requestState", &state)] {
+                if !value.is_null() {
+                    result[name] = value.clone();
+                }
+            }
+            assert_eq!(Asked::of(&raw(&result)).is_ok(), good, "{result}");
+        }
     }
 }

@@ -39,8 +39,10 @@ const LAST: Duration = Duration::from_secs(6);
 ///   and the client nothing else: a new process is initialised with the recorded parameters, gets the log level and the
 ///   subscriptions, and `list_changed` is sent for what the client has read and now differs. No request is sent twice. One
 ///   that keeps ending costs calls an error at once (`upstream_unavailable`).
-/// - A message longer than [`ChildSpec::max_line`](crate::child::ChildSpec) is dropped. When one request alone is running it
-///   gets an error (`too_large`); among several nobody knows whose answer it was, and it waits for the call's own limit.
+/// - A message longer than [`ChildSpec::max_line`](crate::child::ChildSpec) is dropped, and the request that it answers gets an error
+///   (`too_large`). Its id is read from the ends of the line. Where it stands at neither and several requests run, nobody knows whose
+///   answer it was, and that one waits for its own limit.
+/// - An answer that cannot be read, or that no client could read, ends its call with an error (`upstream_invalid`).
 /// - A server that lives and says nothing cannot be told from one that works: see [`GatewayOptions::hang_timeout`].
 ///
 /// Sessions hold on to the gateway and the endpoint: end with [`Gateway::shutdown`].

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
-use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply, Request};
+use bowline_proto::jsonrpc::{ErrorObject, Notification, Raw, Reply, Request, code};
+use bowline_proto::modern::input::undeclared;
 use bowline_proto::projection::project_request;
 use bowline_proto::revision::Revision;
 use bowline_server::bridge::{On, Subject};
@@ -161,6 +162,11 @@ impl Audience for Session {
     }
 
     fn question(&self, upstream: &Upstream, request: &Request) -> Result<Question, ErrorObject> {
+        let capabilities = self.peer.initialize_params().member("capabilities");
+        if let Some(missing) = undeclared(capabilities.as_ref(), &request.method) {
+            let text = format!("{} cannot be asked: the client does not declare {missing}", request.method);
+            return Err(ErrorObject::new(code::METHOD_NOT_FOUND, text));
+        }
         let on = self.place(upstream);
         Ok(Question { ask: on.ask(request), on })
     }

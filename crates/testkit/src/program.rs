@@ -33,6 +33,7 @@ pub struct Serve {
     command: Vec<OsString>,
     listen: String,
     fixture: bool,
+    led: bool,
 }
 
 impl Serve {
@@ -54,6 +55,7 @@ impl Serve {
             command: command.into_iter().map(Into::into).collect(),
             listen: "127.0.0.1:0".into(),
             fixture: false,
+            led: false,
         }
     }
 
@@ -75,6 +77,13 @@ impl Serve {
     #[must_use]
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Below the process that reaps orphans, as it would be in a container of its own.
+    #[must_use]
+    pub const fn led(mut self) -> Self {
+        self.led = true;
         self
     }
 
@@ -100,6 +109,7 @@ impl Serve {
         }
         command
             .arg(&self.program)
+            .args(self.led.then_some("__init"))
             .args(["serve", "--listen", &self.listen])
             .args(&self.args)
             .arg("--")

@@ -1,8 +1,8 @@
 //! SEMANTICS 6, for one process: leaving, cancelling, limits, and servers that die.
 
-use crate::common::{PRIMED, assert_error, assert_serves, exchange, fixture, ping, serve};
+use crate::common::{PRIMED, assert_error, assert_serves, command, exchange, fixture, ping, serve};
 use bowline_testkit::{
-    PATIENCE, Program, Raw, Session, eventually, initialize, patiently, processes, text_of,
+    Dir, PATIENCE, Program, Raw, Session, eventually, initialize, patiently, processes, repository, text_of,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -314,4 +314,42 @@ async fn readiness_is_said_by_the_probe() {
     })
     .await;
     assert_eq!(exchange(&program, probe("/healthz")).await.status(), 200, "it lives");
+}
+
+/// J4: what a server leaves behind and nobody waits for is reaped where the program is the first process (here: where orphans come to
+/// it), and signals and the exit pass through.
+#[tokio::test]
+async fn orphans_are_reaped_by_the_first_process() {
+    let dir = Dir::new();
+    let over = dir.join("over");
+    // Both lose their parent at once and end by themselves; the second is of no group that the program knows.
+    let server = r#"
+        orphan='until [ -e "$0" ]; do sleep 0.05; done'
+        (sh -c "$orphan" "$1" &)
+        (setsid sh -c "$orphan" "$1" &)
+        exec python3 -B "$0""#;
+    let fixture = repository().join("tests/fixtures/fixture_server.py").into_os_string();
+    let args = ["sh".into(), "-c".into(), server.into(), fixture, over.clone().into_os_string()];
+    let mut program = command(args).led().start().await;
+    let session = program.client().await;
+    let below = || processes::all().into_iter().filter(|p| p.parent == program.pid()).collect::<Vec<_>>();
+    eventually("the orphans come here", Duration::from_secs(5), || below().len() == 3).await;
+    std::fs::write(&over, "").unwrap();
+    eventually("the orphans are reaped", Duration::from_secs(5), || below().len() == 1).await;
+    assert_eq!(session.call_for_text("echo", json!({ "text": "x" })).await, "x");
+    program.terminate();
+    assert_eq!(program.wait().await.code(), Some(0), "{}", program.said());
+    program.assert_none_left(Duration::from_secs(5)).await;
+}
+
+/// A program that is killed cannot end its servers; the first process stays until its guard has.
+#[tokio::test]
+async fn the_first_process_ends_as_the_program_did() {
+    let mut program = fixture().led().start().await;
+    program.client().await;
+    let led = processes::all().into_iter().find(|p| p.parent == program.pid()).unwrap();
+    processes::kill(led.pid);
+    assert_eq!(program.wait().await.code(), Some(137), "{}", program.said());
+    assert!(program.servers().is_empty());
+    program.assert_none_left(Duration::from_secs(5)).await;
 }

@@ -233,7 +233,16 @@ async fn act(core: &Arc<Core>, ctx: &Arc<Ctx>, id: &RequestId, stream: &mut Call
             }
             Action::Reconnect { at, last_event_id } => return Next::Reconnect(at, last_event_id),
             Action::Fail(error) => return Next::Over(Err(error)),
-            Action::Done => return Next::Over(reply.ok_or_else(lost)),
+            Action::Done => {
+                let reply = reply.ok_or_else(lost);
+                return Next::Over(reply.and_then(|reply| match reply.fault() {
+                    None => Ok(reply),
+                    Some(fault) => {
+                        let kind = ClientErrorKind::Unreadable { reason: fault.to_owned() };
+                        Err(ClientError { kind, may_have_run: true })
+                    }
+                }));
+            }
         }
     }
     if stream.is_over() { Next::Over(Err(lost())) } else { Next::ReadOn }

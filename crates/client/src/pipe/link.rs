@@ -366,7 +366,7 @@ async fn read(core: Arc<Core>, live: Arc<Live>, mut receiver: Box<dyn PipeReceiv
             match message {
                 Message::Response(response) => match live.waiting.lock().remove(&response.id) {
                     // Nobody waits any more where the call was given up.
-                    Some(waiting) => drop(waiting.send(response.reply)),
+                    Some(waiting) => drop(waiting.send(readable(response.reply))),
                     None => tracing::debug!(id = %response.id, "a response that nobody waits for"),
                 },
                 message => core.hear(message, None, Some(&live)).await,
@@ -374,4 +374,15 @@ async fn read(core: Arc<Core>, live: Arc<Live>, mut receiver: Box<dyn PipeReceiv
         }
     }
     live.end();
+}
+
+/// The reply, or what its caller is told where no client can read it.
+fn readable(reply: Reply) -> Reply {
+    match reply.fault() {
+        None => reply,
+        Some(fault) => {
+            let text = format!("the server answered with something that is not a valid response: {fault}");
+            ErrorObject::outcome_unknown("upstream_invalid", text).into()
+        }
+    }
 }

@@ -223,6 +223,36 @@ async fn data_may_have_several_lines_and_half_an_event_is_none() {
     assert!(is_unknown(&call(&client).await));
 }
 
+/// What is no response of MCP ends the call, and does not say that it did not run; a null beside a good member costs nothing.
+#[tokio::test]
+async fn a_response_that_cannot_be_read_ends_the_call() {
+    let faulty = [
+        r#""result":null"#,
+        r#""result":"x""#,
+        r#""error":{"code":5}"#,
+        r#""error":{"code":"5","message":"x"}"#,
+    ];
+    let mut steps: Vec<_> = faulty
+        .iter()
+        .map(|reply| {
+            let event = format!("data: {{\"jsonrpc\":\"2.0\",\"id\":$ID,{reply}}}\n\n");
+            on("POST", "tools/call").stream().raw(event).close()
+        })
+        .collect();
+    let good = RESULT.strip_suffix('}').unwrap();
+    steps.push(on("POST", "tools/call").stream().raw(format!("data: {good},\"error\":null}}\n\n")).close());
+    let server = Scripted::start(with_session(steps)).await;
+    let client = connect(&server).await;
+    for reply in faulty {
+        let answer = call(&client).await;
+        let error = answer.as_ref().unwrap_err().to_string();
+        assert!(error.contains("its result") || error.contains("its error"), "{reply}: {error}");
+        assert!(is_unknown(&answer), "{reply}: {error}");
+    }
+    assert_eq!(text(call(&client).await), "done");
+    assert_eq!(server.count("GET", ""), 0);
+}
+
 /// An event larger than allowed ends the call with an error that says so; nothing is asked again.
 #[tokio::test]
 async fn what_is_too_large_is_an_error_that_says_so() {

@@ -6,6 +6,8 @@ use memchr::memchr;
 /// Default longest line, bytes.
 pub(crate) const MAX_LINE: usize = 32 << 20;
 
+/// What is kept of the start and of the end of a line that is dropped, bytes each: whose answer it was stands there.
+const KEPT: usize = 512;
 /// Room made before each read. The default pipe of Linux holds this much.
 const READ_CHUNK: usize = 64 << 10;
 const BOM: &[u8] = b"\xEF\xBB\xBF";
@@ -20,13 +22,44 @@ pub(crate) struct LineBuffer {
     /// Bytes at the start of `buf` known to hold no newline.
     scanned: usize,
     max: usize,
-    discarding: bool,
+    /// The line that is being dropped.
+    discarding: Option<Discarded>,
     too_long: u64,
+    /// What the receiver has not been told of dropped lines.
+    dropped: Option<Dropped>,
+}
+
+/// What is left of a line that was longer than the bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// Its first bytes, a few hundred.
+    pub head: Bytes,
+    /// Its last bytes, a few hundred; `None` while it goes on, in which case this comes again at its end.
+    pub tail: Option<Bytes>,
+}
+
+#[derive(Debug)]
+struct Discarded {
+    head: Bytes,
+    tail: BytesMut,
+}
+
+impl Discarded {
+    /// Takes note of more of the line.
+    fn add(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(KEPT)..]);
+        let over = self.tail.len().saturating_sub(KEPT);
+        self.tail.advance(over);
+    }
+
+    fn whole(self) -> Dropped {
+        Dropped { head: self.head, tail: Some(self.tail.freeze()) }
+    }
 }
 
 impl LineBuffer {
     pub(crate) fn new(max: usize) -> Self {
-        Self { buf: BytesMut::new(), scanned: 0, max, discarding: false, too_long: 0 }
+        Self { buf: BytesMut::new(), scanned: 0, max, discarding: None, too_long: 0, dropped: None }
     }
 
     /// Where the next chunk is read to; never without room.
@@ -43,16 +76,25 @@ impl LineBuffer {
         self.too_long
     }
 
-    /// The next complete line.
+    /// What there is to tell of a dropped line. Ask after each call of [`LineBuffer::next_line`] and [`LineBuffer::finish`].
+    pub(crate) fn dropped(&mut self) -> Option<Dropped> {
+        self.dropped.take()
+    }
+
+    /// The next complete line; `None` where more has to be read, or where there is something to tell of a dropped one.
     pub(crate) fn next_line(&mut self) -> Option<Bytes> {
         loop {
             let Some(at) = memchr(b'\n', &self.buf[self.scanned..]) else {
-                if !self.discarding && self.buf.len() > self.max.saturating_add(TRIMMED) {
-                    self.too_long += 1;
-                    self.discarding = true;
-                    self.buf = BytesMut::new(); // give the memory back at once
-                } else if self.discarding {
+                if let Some(discarded) = &mut self.discarding {
+                    discarded.add(&self.buf);
                     self.buf.clear();
+                } else if self.buf.len() > self.max.saturating_add(TRIMMED) {
+                    self.too_long += 1;
+                    let line = std::mem::take(&mut self.buf); // gives the memory back at once
+                    let mut discarded = Discarded { head: head(&line), tail: BytesMut::new() };
+                    discarded.add(&line);
+                    self.dropped = Some(Dropped { head: discarded.head.clone(), tail: None });
+                    self.discarding = Some(discarded);
                 }
                 self.scanned = self.buf.len();
                 return None;
@@ -60,12 +102,17 @@ impl LineBuffer {
             let end = self.scanned + at;
             let mut line = self.buf.split_to(end + 1);
             self.scanned = 0;
-            if std::mem::take(&mut self.discarding) {
-                continue;
-            }
             line.truncate(end);
+            if let Some(mut discarded) = self.discarding.take() {
+                discarded.add(&line);
+                self.dropped = Some(discarded.whole());
+                return None;
+            }
             if let Some(line) = self.admit(line) {
                 return Some(line);
+            }
+            if self.dropped.is_some() {
+                return None;
             }
         }
     }
@@ -75,17 +122,29 @@ impl LineBuffer {
     pub(crate) fn finish(&mut self) -> Option<Bytes> {
         let rest = std::mem::take(&mut self.buf);
         self.scanned = 0;
-        if std::mem::take(&mut self.discarding) { None } else { self.admit(rest) }
+        if let Some(mut discarded) = self.discarding.take() {
+            discarded.add(&rest);
+            self.dropped = Some(discarded.whole());
+            return None;
+        }
+        self.admit(rest)
     }
 
     fn admit(&mut self, line: BytesMut) -> Option<Bytes> {
         let line = trim(line.freeze());
         if line.len() > self.max {
             self.too_long += 1;
+            let tail = Bytes::copy_from_slice(&line[line.len().saturating_sub(KEPT)..]);
+            self.dropped = Some(Dropped { head: head(&line), tail: Some(tail) });
             return None;
         }
         (!line.iter().all(u8::is_ascii_whitespace)).then_some(line)
     }
+}
+
+/// The first bytes of a line, in memory of their own.
+fn head(line: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(&line[..line.len().min(KEPT)])
 }
 
 fn trim(mut line: Bytes) -> Bytes {
@@ -105,16 +164,47 @@ mod tests {
     use super::*;
 
     fn feed(max: usize, chunks: &[&[u8]]) -> (Vec<Vec<u8>>, u64) {
+        let (lines, dropped, too_long) = feed_all(max, chunks);
+        assert_eq!(dropped.iter().filter(|dropped| dropped.tail.is_some()).count() as u64, too_long);
+        (lines, too_long)
+    }
+
+    fn feed_all(max: usize, chunks: &[&[u8]]) -> (Vec<Vec<u8>>, Vec<Dropped>, u64) {
         let mut lines = LineBuffer::new(max);
-        let mut out = Vec::new();
+        let (mut out, mut all_dropped) = (Vec::new(), Vec::new());
         for chunk in chunks {
             lines.space().extend_from_slice(chunk);
-            while let Some(line) = lines.next_line() {
-                out.push(line.to_vec());
+            loop {
+                let line = lines.next_line();
+                let dropped = lines.dropped();
+                if line.is_none() && dropped.is_none() {
+                    break;
+                }
+                out.extend(line.map(|line| line.to_vec()));
+                all_dropped.extend(dropped);
             }
         }
         out.extend(lines.finish().map(|l| l.to_vec()));
-        (out, lines.too_long())
+        all_dropped.extend(lines.dropped());
+        (out, all_dropped, lines.too_long())
+    }
+
+    #[test]
+    fn the_ends_of_a_dropped_line_are_kept() {
+        let line = [&b"start"[..], &[b'x'; 4000], b"end"].concat();
+        let ended = [&line[..], b"\nnext\n"].concat();
+        let kept = Dropped {
+            head: Bytes::copy_from_slice(&line[..KEPT]),
+            tail: Some(Bytes::copy_from_slice(&line[line.len() - KEPT..])),
+        };
+        let goes_on = Dropped { tail: None, ..kept.clone() };
+        assert_eq!(feed_all(1000, &[&ended]).1, std::slice::from_ref(&kept));
+        let chunks: Vec<&[u8]> = ended.chunks(700).collect();
+        assert_eq!(feed_all(1000, &chunks), (vec![b"next".to_vec()], vec![goes_on.clone(), kept.clone()], 1));
+        let unended: Vec<&[u8]> = line.chunks(70).collect();
+        assert_eq!(feed_all(1000, &unended).1, [goes_on, kept]);
+        let short = Dropped { head: "abcde".into(), tail: Some("abcde".into()) };
+        assert_eq!(feed_all(4, &[b"abcde\nab\n"]), (vec![b"ab".to_vec()], vec![short], 1));
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub use self::stdin::SendError;
 use self::stdin::StdinQueue;
 pub(crate) use self::stdout::lost;
 use self::stdout::{Counters, Phase, Reader};
-pub use self::stdout::{Lines, Received};
+pub use self::stdout::{Dropped, Lines, Received};
 use self::supervise::Supervisor;
 
 /// Handle of a running process. Dropping it stops the process in the background, as [`Child::shutdown`] does; when the

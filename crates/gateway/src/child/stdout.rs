@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep};
 
 use super::exit::{Exit, ExitReason};
+pub use super::framing::Dropped;
 use super::framing::LineBuffer;
 use super::guard::REFUSED;
 use super::spec::ChildSpec;
@@ -29,8 +30,8 @@ pub enum Received {
     /// checked: it may be a banner or invalid UTF-8. Lines that came together share one allocation; copy a line that
     /// is kept for long.
     Line(Bytes),
-    /// A line longer than `max_line` was dropped, about here.
-    TooLong,
+    /// A line longer than `max_line` was dropped, here. Comes twice where the line goes on when it is found too long.
+    TooLong(Dropped),
     /// The end, once, after all lines.
     Exit(Exit),
 }
@@ -98,8 +99,6 @@ pub(crate) struct Reader {
     warned: Option<Instant>,
     /// Dropped lines that a warning has told of.
     told: u64,
-    /// Dropped lines that the receiver was told of.
-    delivered_drops: u64,
 }
 
 /// What the supervisor learns when reading ends.
@@ -130,7 +129,6 @@ impl Reader {
             gated,
             warned: None,
             told: 0,
-            delivered_drops: 0,
         };
         (reader, Lines { rx, ended: false })
     }
@@ -181,8 +179,15 @@ impl Reader {
                 left = left.saturating_sub(Instant::now() - before);
                 left_bytes = left_bytes.saturating_sub(n);
             }
-            while let Some(line) = self.lines.next_line() {
-                self.tell_dropped().await;
+            loop {
+                let line = self.lines.next_line();
+                let told = self.tell_dropped().await;
+                let Some(line) = line else {
+                    if told {
+                        continue;
+                    }
+                    break;
+                };
                 if std::mem::take(&mut self.gated)
                     && let Some(errno) = line.strip_prefix(REFUSED)
                 {
@@ -191,7 +196,6 @@ impl Reader {
                 }
                 self.deliver(line).await;
             }
-            self.tell_dropped().await;
             self.warn();
             if n == 0 || left_bytes == 0 {
                 return refused;
@@ -213,12 +217,11 @@ impl Reader {
         let _ = self.tx.send(Item { what: Received::Line(line), _room: room }).await;
     }
 
-    /// Tells the receiver that lines were dropped, once for each.
-    async fn tell_dropped(&mut self) {
-        while self.delivered_drops < self.lines.too_long() {
-            self.delivered_drops += 1;
-            let _ = self.tx.send(Item { what: Received::TooLong, _room: None }).await;
-        }
+    /// Tells the receiver what there is to tell of a dropped line, if there is anything.
+    async fn tell_dropped(&mut self) -> bool {
+        let Some(dropped) = self.lines.dropped() else { return false };
+        let _ = self.tx.send(Item { what: Received::TooLong(dropped), _room: None }).await;
+        true
     }
 
     fn warn(&mut self) {

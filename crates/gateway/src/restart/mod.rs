@@ -33,8 +33,8 @@ enum Phase {
     Up(Arc<Upstream>),
     /// The last start failed, or it keeps crashing.
     Failing { error: ErrorObject, looping: bool },
-    /// Nobody needs it any more.
-    Ended,
+    /// Nobody needs it any more. Where it had not come up, those who still wait are told why.
+    Ended { error: Option<ErrorObject> },
 }
 
 /// Where a process stands that is started.
@@ -133,7 +133,17 @@ impl Keeper {
 
     /// Stops, in the background.
     pub(crate) fn end(&self) {
-        if let Phase::Up(upstream) = self.phase.send_replace(Phase::Ended) {
+        let mut serves = None;
+        self.phase.send_modify(|phase| {
+            let error = match phase {
+                Phase::Failing { error, .. } | Phase::Ended { error: Some(error) } => Some(error.clone()),
+                _ => None,
+            };
+            if let Phase::Up(upstream) = std::mem::replace(phase, Phase::Ended { error }) {
+                serves = Some(upstream);
+            }
+        });
+        if let Some(upstream) = serves {
             upstream.close(self.common.options.end_grace);
         }
         self.place.lock().take();
@@ -239,7 +249,10 @@ impl Keeper {
     ) -> Result<Arc<Upstream>, ErrorObject> {
         let ready = |phase: &Phase| match phase {
             Phase::Up(upstream) => Some(Ok(upstream.clone())),
-            Phase::Ended => Some(Err(self.common.unavailable("was stopped: the session ended"))),
+            Phase::Ended { error: Some(error) } => Some(Err(error.clone())),
+            Phase::Ended { error: None } => {
+                Some(Err(self.common.unavailable("was stopped: the session ended")))
+            }
             phase => fails(phase),
         };
         if let Some(outcome) = ready(&self.phase.borrow()) {
@@ -268,7 +281,7 @@ impl Keeper {
     /// Sets the phase unless it is over; `false` where it is.
     fn publish(&self, phase: Phase) -> bool {
         self.phase.send_if_modified(|held| {
-            let goes_on = !matches!(held, Phase::Ended);
+            let goes_on = !matches!(held, Phase::Ended { .. });
             if goes_on {
                 *held = phase;
             }
@@ -278,7 +291,7 @@ impl Keeper {
 
     async fn keep(self: Arc<Self>) {
         let mut phases = self.phase.subscribe();
-        let over = phases.wait_for(|phase| matches!(phase, Phase::Ended));
+        let over = phases.wait_for(|phase| matches!(phase, Phase::Ended { .. }));
         tokio::select! {
             biased;
             _ = over => {}

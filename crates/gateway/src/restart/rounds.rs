@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bowline_proto::client::request_meta;
 use bowline_proto::jsonrpc::{ErrorObject, Raw, Reply, Request};
+use bowline_proto::modern::input::undeclared;
 use bowline_proto::projection::{
     capabilities_for_modern, question_for_legacy, request_for_modern, result_for_legacy,
 };
@@ -53,7 +54,17 @@ impl Keeper {
                 None => return Some(self.common.lost(call.method(), "ended").into()),
             };
             let Reply::Result(result) = reply else { return Some(reply) };
-            let Some(asked) = Asked::of(&result) else { return Some(ended(call, result)) };
+            let asked = match Asked::of(&result) {
+                Ok(Some(asked)) => asked,
+                Ok(None) => return Some(ended(call, result)),
+                Err(fault) => return Some(self.invalid(fault).into()),
+            };
+            if !is_modern(call)
+                && let Some(missing) = undeclared_by(call, &asked)
+            {
+                let fault = format!("it asks the client for {missing}, which it does not declare");
+                return Some(self.invalid(&fault).into());
+            }
             if asked.questions.is_empty() {
                 sleep(COME_BACK).await;
             }
@@ -69,7 +80,13 @@ impl Keeper {
             params = Asked::next(first.clone(), &answers, asked.state.as_ref());
         }
         let text = format!("the server {} asked more than {MAX_ROUNDS} times", self.common.name);
-        Some(ErrorObject::internal("too_many_rounds", text).into())
+        Some(ErrorObject::outcome_unknown("too_many_rounds", text).into())
+    }
+
+    fn invalid(&self, fault: &str) -> ErrorObject {
+        let text =
+            format!("{} answered with something that is not a valid response: {fault}", self.common.name);
+        ErrorObject::outcome_unknown("upstream_invalid", text)
     }
 
     /// What a modern server does not have and its client asks for.
@@ -140,6 +157,13 @@ impl Keeper {
         let params = question_for_legacy(Revision::NEWEST_LEGACY, &method, params, &name).ok().flatten();
         Request { id, method, params }
     }
+}
+
+/// What is asked although the legacy client of the call does not declare it. A modern one is looked after by the endpoint.
+fn undeclared_by(call: &Call, asked: &Asked) -> Option<&'static str> {
+    let peer = call.peer();
+    let capabilities = peer.initialize_params().member("capabilities");
+    asked.questions.iter().find_map(|(_, question)| undeclared(capabilities.as_ref(), &question.method))
 }
 
 /// The result that a call ends with, for its client's era.

@@ -303,6 +303,10 @@ impl Upstream {
         self.table.lock().pending.hand_over(from, to);
     }
 
+    fn awaits(&self, id: u64) -> bool {
+        self.table.lock().pending.contains(id)
+    }
+
     fn take(&self, id: u64) -> Option<oneshot::Sender<Outcome>> {
         self.table.lock().pending.remove(id)
     }

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bowline_proto::jsonrpc::{Body, ErrorObject, Message, Notification, Reply, Request, Response, parse};
+use bowline_proto::jsonrpc::{
+    Body, ErrorObject, Message, Notification, Outline, Reply, Request, RequestId, Response, Salvaged, parse,
+    salvage,
+};
 use bowline_proto::projection::untagged;
 use bowline_server::bridge::Subject;
 use bytes::Bytes;
@@ -12,10 +15,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
 use super::{Outcome, Upstream};
-use crate::child::{Exit, ExitReason, Lines, Received};
+use crate::child::{Dropped, Exit, ExitReason, Lines, Received};
 use crate::common::Alive;
 use crate::era;
-use crate::line::{Broken, broken_response, our_id};
+use crate::line::our_id;
 
 /// At most one warning about lines that are no messages in this time.
 const WARN_EVERY: Duration = Duration::from_secs(10);
@@ -64,7 +67,7 @@ impl Upstream {
             self.silence.lock().heard(Instant::now());
             match received {
                 Received::Line(line) => self.line(&line, &mut noise),
-                Received::TooLong => self.too_long(),
+                Received::TooLong(dropped) => self.too_long(&dropped),
                 Received::Exit(exit) => break exit,
             }
         };
@@ -116,39 +119,50 @@ impl Upstream {
     fn line(self: &Arc<Self>, line: &Bytes, noise: &mut Noise) {
         match parse(line.clone()) {
             Ok(Body::Single(message)) => self.message(message),
-            Ok(Body::Batch(members)) => {
-                for member in members {
-                    match member {
-                        Ok(message) => self.message(message),
-                        Err(_) => self.noise(noise),
-                    }
-                }
+            Ok(Body::Batch(members)) if members.iter().all(Result::is_ok) => {
+                members.into_iter().flatten().for_each(|message| self.message(message));
             }
-            Err(_) => match broken_response(line) {
-                Some(broken) => self.broken(broken),
-                None => self.noise(noise),
-            },
+            Ok(Body::Batch(_)) | Err(_) => self.salvage(line, noise),
         }
     }
 
-    /// An answer that is no JSON-RPC response: its caller must not wait for a better one.
-    fn broken(&self, broken: Broken) {
-        tracing::warn!(target: "bowline::gateway", child = %self.name, "the server sent a response that is not valid");
-        self.common.counters.noise.up();
-        let (pending, outcome) = match broken {
-            Broken::Response(id) => {
-                let error = ErrorObject::outcome_unknown(
-                    "upstream_invalid",
-                    format!("{} answered with something that is not a JSON-RPC response", self.name),
-                );
-                (self.take(id), Outcome::Failed(error))
+    /// A line that is no message, or not only that. Whose answer is in it must not wait for a better one.
+    fn salvage(self: &Arc<Self>, line: &Bytes, noise: &mut Noise) {
+        let (found, more) = salvage(line);
+        for what in found {
+            match what {
+                Salvaged::Message(message) => self.message(message),
+                Salvaged::Unreadable(id) => {
+                    self.unreadable(&id, "it cannot be read as a JSON-RPC response");
+                }
+                // What a server says that could not read a request. Among several nobody knows which.
+                Salvaged::NoId(error) => {
+                    if let Some(pending) = self.take_only() {
+                        let reply = Reply::Error(error);
+                        let _ = pending.send(match reply.fault() {
+                            None => Outcome::Answered(reply),
+                            Some(fault) => Outcome::Failed(self.invalid(fault)),
+                        });
+                    }
+                }
             }
-            // What a server says that could not read a request. Among several nobody knows which.
-            Broken::NoId(error) => (self.take_only(), Outcome::Answered(Reply::Error(error))),
-        };
-        if let Some(pending) = pending {
-            let _ = pending.send(outcome);
         }
+        if more {
+            self.noise(noise);
+        }
+    }
+
+    /// An answer that no client can read: its caller is told so.
+    fn unreadable(&self, id: &RequestId, fault: &str) {
+        self.common.counters.noise.up();
+        let Some(pending) = our_id(id).and_then(|id| self.take(id)) else { return };
+        tracing::warn!(target: "bowline::gateway", child = %self.name, "the server sent an answer that is not valid: {fault}");
+        let _ = pending.send(Outcome::Failed(self.invalid(fault)));
+    }
+
+    fn invalid(&self, fault: &str) -> ErrorObject {
+        let text = format!("{} answered with something that is not a valid response: {fault}", self.name);
+        ErrorObject::outcome_unknown("upstream_invalid", text)
     }
 
     fn message(self: &Arc<Self>, message: Message) {
@@ -162,6 +176,11 @@ impl Upstream {
     fn response(&self, response: Response) {
         let Response { id, reply } = response;
         let ours = our_id(&id);
+        if let Some(fault) = reply.fault()
+            && ours.is_some_and(|id| self.awaits(id))
+        {
+            return self.unreadable(&id, fault);
+        }
         match ours.and_then(|id| self.take(id)) {
             Some(pending) => drop(pending.send(Outcome::Answered(reply))),
             None if ours == Some(self.probe.load(Ordering::Relaxed)) => {}
@@ -212,25 +231,33 @@ impl Upstream {
         }
     }
 
-    /// A line was dropped because of its length, and with it the id of whatever it answered. When one request alone is
-    /// running it is that one's answer; among several nobody can know, and the call's own limit ends it.
-    fn too_long(&self) {
-        self.common.counters.too_long.up();
+    /// A line was dropped because of its length. Whose answer it was usually stands at one of its ends. Where it stands at neither,
+    /// and one request alone is running, it is that one's; among several nobody can know, and the call's own limit ends it.
+    fn too_long(&self, dropped: &Dropped) {
         let limit = self.common.options.child.max_line;
-        match self.take_only() {
-            Some(pending) => {
-                let error = ErrorObject::internal(
-                    "too_large",
-                    format!("{} answered with more than {limit} bytes, the limit for one message", self.name),
-                );
-                let _ = pending.send(Outcome::Failed(error));
-            }
-            None => tracing::warn!(
+        let outline = Outline::of_ends(&dropped.head, dropped.tail.as_deref().unwrap_or_default());
+        let is_whole = dropped.tail.is_some();
+        if is_whole {
+            self.common.counters.too_long.up();
+        }
+        let pending = match &outline.id {
+            _ if !outline.is_response() => None,
+            Some(id) => our_id(id).and_then(|id| self.take(id)),
+            None if is_whole => self.take_only(),
+            None => None,
+        };
+        if let Some(pending) = pending {
+            let text =
+                format!("{} answered with more than {limit} bytes, the limit for one message", self.name);
+            let _ = pending.send(Outcome::Failed(ErrorObject::outcome_unknown("too_large", text)));
+        } else if is_whole && outline.is_response() && outline.id.is_none() {
+            tracing::warn!(
                 target: "bowline::gateway",
                 child = %self.name,
                 limit,
-                "a message of the server was dropped because of its size; a call may wait for it until its time is over"
-            ),
+                "an answer of the server was dropped because of its size, and nobody knows whose it was; a call may wait for it until its \
+                 time is over"
+            );
         }
     }
 

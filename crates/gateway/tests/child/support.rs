@@ -54,7 +54,7 @@ pub(crate) async fn rest(lines: &mut Lines) -> (Vec<String>, Exit) {
     loop {
         match timeout(PATIENCE, lines.recv()).await.expect("the end in time") {
             Some(Received::Line(line)) => all.push(String::from_utf8_lossy(&line).into_owned()),
-            Some(Received::TooLong) => {}
+            Some(Received::TooLong(_)) => {}
             Some(Received::Exit(exit)) => {
                 assert_eq!(lines.recv().await, None);
                 return (all, exit);

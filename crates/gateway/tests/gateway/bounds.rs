@@ -1,5 +1,7 @@
 //! What is too large or too many.
 
+use bowline_gateway::GatewayOptions;
+use bowline_gateway::child::ChildSpec;
 use bowline_server::Options;
 use serde_json::json;
 
@@ -28,10 +30,67 @@ async fn an_answer_over_the_limit_ends_its_call() {
     let client = server.connected().await;
     let pid = client.pid().await;
     let answer = client.tool(1, "big", json!({ "bytes": 1_000_000 })).await.response().await;
-    assert_eq!(answer["error"]["data"]["reason"], "too_large", "{answer}");
+    assert_eq!(answer["error"]["data"], json!({ "reason": "too_large", "outcome": "unknown" }), "{answer}");
     assert_eq!(client.pid().await, pid);
     assert_eq!(server.gateway.stats().too_long, 1);
     server.end().await;
+}
+
+/// A server that waits for a second call, then says a line, then answers the first.
+fn two_calls(line: &str) -> GatewayOptions {
+    let program = format!(
+        "import json, sys
+calls = []
+for line in sys.stdin:
+    m = json.loads(line)
+    if m['method'] == 'initialize':
+        result = {{'protocolVersion': '2025-11-25', 'capabilities': {{}}, 'serverInfo': {{'name': 'fixture', 'version': '1'}}}}
+        print(json.dumps({{'jsonrpc': '2.0', 'id': m['id'], 'result': result}}), flush=True)
+    elif 'id' in m:
+        calls.append(m['id'])
+        if m['method'] == 'last':
+            first, second, big = calls[0], calls[-1], 'x' * 1000000
+            print({line}, flush=True)
+            print(json.dumps({{'jsonrpc': '2.0', 'id': first, 'result': {{'ok': 1}}}}), flush=True)"
+    );
+    let mut options = GatewayOptions::new(ChildSpec::new("python3", ["-c", program.as_str()]));
+    options.child.max_line = 100_000;
+    options
+}
+
+/// Whichever end of the line names the call, that one ends, and the other goes on.
+#[tokio::test]
+async fn the_call_of_an_answer_over_the_limit_is_known_among_others() {
+    for line in [
+        "json.dumps({'jsonrpc': '2.0', 'id': second, 'result': {'text': big}})",
+        "json.dumps({'jsonrpc': '2.0', 'result': {'text': big, 'id': first}, 'id': second})",
+    ] {
+        let server = Server::new(two_calls(line));
+        let client = server.connected().await;
+        // Its answer is a stream, as it takes its time: the server has it.
+        let first = client.post(json!({ "jsonrpc": "2.0", "id": "a", "method": "first" })).await;
+        let answer = client.request("b", "last", json!({})).await;
+        assert_eq!(answer["error"]["data"]["reason"], "too_large", "{answer}");
+        assert_eq!(first.response().await["result"]["ok"], 1);
+        server.end().await;
+    }
+}
+
+/// A line over the limit that is no answer costs nobody a result.
+#[tokio::test]
+async fn a_line_over_the_limit_that_is_no_answer_ends_no_call() {
+    for line in [
+        "big",
+        "json.dumps({'dump': big, 'id': first})",
+        "json.dumps({'jsonrpc': '2.0', 'method': 'notifications/message', 'params': {'data': big}})",
+        "json.dumps({'jsonrpc': '2.0', 'id': 99999, 'result': {'text': big}})",
+    ] {
+        let server = Server::new(two_calls(line));
+        let client = server.connected().await;
+        assert_eq!(client.request("a", "last", json!({})).await["result"]["ok"], 1, "{line}");
+        assert_eq!(server.gateway.stats().too_long, 1);
+        server.end().await;
+    }
 }
 
 #[tokio::test]

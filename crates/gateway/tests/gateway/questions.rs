@@ -33,6 +33,31 @@ async fn questions_go_there_and_back() {
     server.end().await;
 }
 
+/// A client that never said that it can be asked would let the tool wait: it is refused in its place, at once.
+#[tokio::test]
+async fn a_client_is_not_asked_what_it_did_not_declare() {
+    let server = Server::new(fixture(&[]));
+    for capabilities in [json!({}), json!({ "sampling": null, "roots": true, "x": {} })] {
+        let mut client = server.client();
+        client.initialize_with(capabilities).await;
+        for tool in ["ask", "sample", "roots"] {
+            let answer = client.tool(tool, tool, json!({})).await.next().await.unwrap();
+            assert_eq!(
+                (&answer["id"], &answer["result"]["isError"]),
+                (&json!(tool), &json!(true)),
+                "{answer}"
+            );
+            let error: Value =
+                serde_json::from_str(answer["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+            assert_eq!(error["code"], -32601, "{error}");
+        }
+    }
+    let mut client = server.client();
+    client.initialize_with(json!({ "roots": {} })).await;
+    assert_eq!(client.tool(1, "roots", json!({})).await.next().await.unwrap()["method"], "roots/list");
+    server.end().await;
+}
+
 #[tokio::test]
 async fn an_error_of_the_client_goes_back_as_it_is() {
     let server = Server::new(fixture(&[]));

@@ -212,7 +212,18 @@ impl Client {
     }
 
     pub(crate) async fn initialize(&mut self) -> Value {
-        let response = self.http(Method::POST, Self::hello().to_string()).await;
+        self.say_hello(Self::hello()).await
+    }
+
+    /// Shakes hands as a client that can do this.
+    pub(crate) async fn initialize_with(&mut self, capabilities: Value) -> Value {
+        let mut hello = Self::hello();
+        hello["params"]["capabilities"] = capabilities;
+        self.say_hello(hello).await
+    }
+
+    async fn say_hello(&mut self, hello: Value) -> Value {
+        let response = self.http(Method::POST, hello.to_string()).await;
         if let Some(id) = response.headers().get("mcp-session-id") {
             self.session = id.to_str().unwrap().to_owned();
         }

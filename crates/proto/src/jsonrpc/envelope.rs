@@ -160,7 +160,8 @@ pub(super) fn parse_one(text: &ByteString) -> Result<Message, ParseError> {
 
 impl Envelope<'_> {
     fn into_message(self, text: &ByteString) -> Result<Message, ParseError> {
-        let id = self.id.map(RequestId::from_json);
+        let read = if self.method.is_some() { RequestId::from_json } else { RequestId::of_response };
+        let id = self.id.map(read);
         let known_id = id.as_ref().and_then(|id| id.as_ref().ok()).cloned();
         let refuse = |message: Cow<'static, str>| Err(ParseError::not_message(message, known_id.clone()));
 
@@ -198,7 +199,14 @@ impl Envelope<'_> {
         let Some(id) = id else {
             return refuse("no \"method\", and no \"id\" that a response would have".into());
         };
-        let reply = match (self.result, self.error) {
+        // JSON-RPC 1.0 has both members, one of them null; there are servers that still write them so.
+        let is_null = |value: &str| value == "null";
+        let (result, error) = match (self.result, self.error) {
+            (Some(result), Some(error)) if is_null(error) => (Some(result), None),
+            (Some(result), Some(error)) if is_null(result) => (None, Some(error)),
+            both => both,
+        };
+        let reply = match (result, error) {
             (Some(result), None) => Reply::Result(raw(result)),
             (None, Some(error)) if error.starts_with('{') => Reply::Error(raw(error)),
             (None, Some(_)) => return refuse("\"error\" is not an object".into()),

@@ -51,6 +51,21 @@ impl RequestId {
         }
     }
 
+    /// Reads the id of a response: as [`RequestId::from_json`], but an integer that was made a float on its way (`7.0`, by a peer that
+    /// knows no other numbers) is that integer.
+    ///
+    /// # Errors
+    /// As [`RequestId::from_json`].
+    pub fn of_response(text: &str) -> Result<Self, &'static str> {
+        let text = text.trim_ascii();
+        match text.split_once('.') {
+            Some((whole, zeros)) if !zeros.is_empty() && zeros.bytes().all(|digit| digit == b'0') => {
+                Self::from_json(whole)
+            }
+            _ => Self::from_json(text),
+        }
+    }
+
     /// The JSON text of this id.
     #[must_use]
     pub fn to_json(&self) -> String {
@@ -167,6 +182,21 @@ mod tests {
             RequestId::from_json(text).unwrap().write_json(&mut out);
             assert_eq!(out, text.as_bytes());
             assert_eq!(RequestId::from_json(text).unwrap().json_len(), text.len());
+        }
+    }
+
+    #[test]
+    fn a_response_may_have_made_a_float_of_it() {
+        for (text, id) in [
+            ("7.0", 7.into()),
+            (" 7.000 ", 7.into()),
+            ("-7.0", RequestId::Number(-7)),
+            ("\"7.0\"", "7.0".into()),
+        ] {
+            assert_eq!(RequestId::of_response(text), Ok(id));
+        }
+        for text in ["7.5", "7.", "7.0e1", "null"] {
+            assert!(RequestId::of_response(text).is_err(), "{text}");
         }
     }
 

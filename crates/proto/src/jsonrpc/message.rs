@@ -131,6 +131,23 @@ impl Reply {
         matches!(self, Self::Error(_))
     }
 
+    /// What is wrong with it where no client of MCP can read it: a result is an object, an error has an integer as its code and a text
+    /// as its message.
+    #[must_use]
+    pub fn fault(&self) -> Option<&'static str> {
+        match self {
+            Self::Result(result) => (!result.is_object()).then_some("its result is not an object"),
+            Self::Error(error) if error.member("code").is_none_or(|code| code.to::<i64>().is_err()) => {
+                Some("its error has no integer as its code")
+            }
+            Self::Error(error) => {
+                let message = error.member("message");
+                let is_text = message.is_some_and(|message| message.as_str().starts_with('"'));
+                (!is_text).then_some("its error has no text as its message")
+            }
+        }
+    }
+
     /// The result, or the error in typed form (an error of another shape becomes -32603 with its text).
     ///
     /// # Errors
@@ -206,6 +223,25 @@ fn write_method_and_params(out: &mut Vec<u8>, method: &str, params: Option<&Raw>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_client_can_read_is_a_fault() {
+        let raw = |text: &str| Raw::parse(text.to_owned()).unwrap();
+        for (reply, good) in [
+            (Reply::Result(raw("{}")), true),
+            (Reply::Result(raw("null")), false),
+            (Reply::Result(raw("[]")), false),
+            (Reply::Result(raw("\"x\"")), false),
+            (Reply::Error(raw(r#"{"code":-1,"message":"\ud83d","data":null}"#)), true),
+            (Reply::Error(raw(r#"{"code":5}"#)), false),
+            (Reply::Error(raw(r#"{"code":"5","message":"x"}"#)), false),
+            (Reply::Error(raw(r#"{"code":1.5,"message":"x"}"#)), false),
+            (Reply::Error(raw(r#"{"code":1,"message":null}"#)), false),
+            (Reply::Error(raw(r#"{"message":"x"}"#)), false),
+        ] {
+            assert_eq!(reply.fault().is_none(), good, "{reply:?}");
+        }
+    }
 
     #[test]
     fn writes_each_kind() {

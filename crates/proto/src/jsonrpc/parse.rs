@@ -174,7 +174,7 @@ pub(super) fn too_deep(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jsonrpc::{Raw, Request};
+    use crate::jsonrpc::{Raw, Reply, Request, Response};
 
     fn one(text: &str) -> Result<Message, ParseError> {
         match parse(Bytes::copy_from_slice(text.as_bytes()))? {
@@ -196,6 +196,14 @@ mod tests {
             matches!(one(r#"{"jsonrpc":"2.0","method":"a","params":null}"#), Ok(Message::Notification(n)) if n.params.is_none())
         );
         assert!(matches!(one(r#"{"jsonrpc":"2.0","id":"x","result":null}"#), Ok(Message::Response(_))));
+        assert!(matches!(
+            one(r#"{"jsonrpc":"2.0","id":7.0,"result":{},"error":null}"#),
+            Ok(Message::Response(Response { id: RequestId::Number(7), reply: Reply::Result(result) })) if result.as_str() == "{}"
+        ));
+        assert!(matches!(
+            one(r#"{"jsonrpc":"2.0","id":7,"result":null,"error":{"code":1}}"#),
+            Ok(Message::Response(Response { reply: Reply::Error(_), .. }))
+        ));
         assert!(matches!(
             one(r#"{"jsonrpc":"2.0","id":"x","error":{"code":1,"message":""}}"#),
             Ok(Message::Response(_))
@@ -230,6 +238,7 @@ mod tests {
             (r#"{"jsonrpc":2.0,"id":1,"method":"a"}"#, -32600, Some(1.into())),
             (r#"{"jsonrpc":"2.0","id":null,"method":"a"}"#, -32600, None),
             (r#"{"jsonrpc":"2.0","id":1.5,"method":"a"}"#, -32600, None),
+            (r#"{"jsonrpc":"2.0","id":1.0,"method":"a"}"#, -32600, None),
             (r#"{"jsonrpc":"2.0","id":true,"method":"a"}"#, -32600, None),
             (r#"{"jsonrpc":"2.0","id":{},"method":"a"}"#, -32600, None),
             (r#"{"jsonrpc":"2.0","id":1,"method":2}"#, -32600, Some(1.into())),

@@ -40,6 +40,27 @@ fn fit(method: &str, params: &Raw) -> Raw {
     }
 }
 
+/// The capability without which this question must not be asked, where the client does not declare it; `None` where it does, and for a
+/// method that is none of the three, which no capability forbids. Holds in every revision: what a capability says beside that it is
+/// there is left to the two sides.
+#[must_use]
+pub fn undeclared(capabilities: Option<&Raw>, method: &str) -> Option<&'static str> {
+    let name = capability_of(method)?;
+    let declared = capabilities.and_then(|all| all.member(name)).is_some_and(|held| held.is_object());
+    (!declared).then_some(name)
+}
+
+/// The capability that a client has which can be asked this; `None` where no client can be.
+#[must_use]
+pub fn capability_of(method: &str) -> Option<&'static str> {
+    match method {
+        "sampling/createMessage" => Some("sampling"),
+        "elicitation/create" => Some("elicitation"),
+        "roots/list" => Some("roots"),
+        _ => None,
+    }
+}
+
 /// The capabilities that a client would have to declare for this question beside those that it has; `None` where it can be asked.
 ///
 /// A method that is none of the three can never be asked, whatever a client declares: it is asked for by its own name below
@@ -143,6 +164,20 @@ mod tests {
             let found = missing_capabilities(&Raw::from_value(&held).unwrap(), method, Some(&params));
             assert_eq!(found, missing, "{held} {method} {params:?}");
         }
+    }
+
+    #[test]
+    fn what_was_not_declared_is_known_by_its_capability() {
+        let held = Raw::parse(r#"{"sampling":{},"roots":null}"#.to_owned()).unwrap();
+        for (method, missing) in [
+            ("sampling/createMessage", None),
+            ("roots/list", Some("roots")),
+            ("elicitation/create", Some("elicitation")),
+            ("x/y", None),
+        ] {
+            assert_eq!(undeclared(Some(&held), method), missing, "{method}");
+        }
+        assert_eq!(undeclared(None, "sampling/createMessage"), Some("sampling"));
     }
 
     #[test]

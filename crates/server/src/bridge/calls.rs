@@ -30,6 +30,12 @@ impl<T> Calls<T> {
         self.0.insert(id, Entry { call: call.cloned(), token, waits });
     }
 
+    /// Whether there is a request with this id.
+    #[must_use]
+    pub fn contains(&self, id: u64) -> bool {
+        self.0.contains_key(&id)
+    }
+
     /// Takes a request out.
     pub fn remove(&mut self, id: u64) -> Option<T> {
         self.0.remove(&id).map(|entry| entry.waits)
@@ -113,6 +119,7 @@ mod tests {
         calls.insert(1, None, 'a');
         calls.insert(2, None, 'b');
         assert_eq!(calls.remove_only(), None);
+        assert!(calls.contains(1) && !calls.contains(3));
         assert_eq!(calls.remove(1), Some('a'));
         assert_eq!((calls.remove_only(), calls.is_empty()), (Some('b'), true));
         assert_eq!(calls.running().0, 0, "requests of our own are no calls");

@@ -74,6 +74,8 @@ struct Making {
     rerun: Option<Bytes>,
     /// Tells a session's own log from those before it.
     incarnation: u64,
+    /// Which of these the writer's offsets are of; 0 where it has not met one yet.
+    met: u64,
 }
 
 /// What others wait for. All of it in one place: there are many of these, and few who wait.
@@ -91,8 +93,6 @@ struct State {
     pumping: bool,
     /// Whether another backend writes the stream now: it is taken over when there is something to say.
     foreign: bool,
-    /// Which of a session's own logs the writer's offsets are of; 0 where it has not met one yet.
-    incarnation: u64,
     /// Whether the store does not take in what is to be written, or takes longer than a client may be kept waiting.
     stuck: bool,
     /// `None` once the stream of a call is made, and where no other backend uses the store; a session's own may have to be made again.
@@ -213,12 +213,17 @@ impl Outlet {
                 writer: Writer::new(writer_config(core), first_epoch(core, kind)),
                 pumping: false,
                 foreign: false,
-                incarnation: 0,
                 stuck: false,
                 // Whose a stream is matters to other backends, and which log it is to whoever makes it again.
                 making: (core.is_shared() || kind == StreamKind::Standalone).then(|| {
                     let incarnation = new_incarnation(kind);
-                    Box::new(Making { session, request_id: request_id.cloned(), rerun: None, incarnation })
+                    Box::new(Making {
+                        session,
+                        request_id: request_id.cloned(),
+                        rerun: None,
+                        incarnation,
+                        met: 0,
+                    })
                 }),
                 dropped: 0,
             }),
@@ -260,9 +265,9 @@ impl Outlet {
             }
             state.replace(Writer::new(writer_config(&self.core), first_epoch(&self.core, self.kind)));
             state.foreign = false;
-            state.incarnation = 0;
             if let Some(making) = &mut state.making {
                 making.incarnation = new_incarnation(self.kind);
+                making.met = 0;
             }
             self.note_opened(Opened::NotYet);
         }

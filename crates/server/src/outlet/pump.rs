@@ -153,7 +153,8 @@ impl Outlet {
                 Err(ReadError::Gone) => return self.stop(StopReason::Gone),
             };
         let mut state = self.state.lock();
-        let is_the_same = state.incarnation == incarnation;
+        let met = state.making.as_ref().map_or(0, |making| making.met);
+        let is_the_same = met == incarnation;
         let written = is_the_same
             && matches!(refused, Some(Op::Append { payload, .. }) if there.as_ref() == Some(payload));
         if is_the_same && tail < at {
@@ -162,7 +163,9 @@ impl Outlet {
             self.remove_from(&self.core.store);
             return self.stop(StopReason::Lost { tail });
         }
-        state.incarnation = incarnation;
+        if let Some(making) = &mut state.making {
+            making.met = incarnation;
+        }
         state.writer.take_back(next_epoch(epoch, self.core.backend), tail, written);
         state.foreign = false;
         true
@@ -275,7 +278,7 @@ impl Outlet {
             // Kept by the store, or by nobody.
             if let Some(making) = &mut state.making {
                 making.rerun = None;
-                state.incarnation = making.incarnation;
+                making.met = making.incarnation;
             }
             if outcome == Outcome::Unavailable && !self.is_unstored() {
                 if self.kind == StreamKind::Standalone {

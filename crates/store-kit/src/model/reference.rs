@@ -41,6 +41,7 @@ struct Log {
     sealed: Option<(u64, u64)>,
     generation: u64,
     delivered: u64,
+    incarnation: u64,
     deadline: u32,
 }
 
@@ -157,6 +158,7 @@ impl Reference {
                     sealed: None,
                     generation: 0,
                     delivered: 0,
+                    incarnation: INCARNATION,
                     deadline: now + units,
                 });
                 Ok(())
@@ -181,6 +183,7 @@ impl Reference {
                     sealed: Some((epoch, 1)),
                     generation: 0,
                     delivered: 0,
+                    incarnation: 0,
                     deadline: now + units,
                 });
                 Ok(())
@@ -230,7 +233,7 @@ impl Reference {
                         Ok(Attachment {
                             generation: log.generation,
                             delivered: log.delivered,
-                            incarnation: INCARNATION,
+                            incarnation: log.incarnation,
                         })
                     }
                     None => Err(ReadError::Gone),
@@ -483,7 +486,7 @@ impl Stream {
             tail: log.tail(),
             sealed: log.sealed.is_some(),
             epoch: log.epoch,
-            incarnation: INCARNATION,
+            incarnation: log.incarnation,
             owner: OWNER,
             generation: log.generation,
         };
