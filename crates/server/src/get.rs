@@ -165,6 +165,10 @@ async fn look_at(core: &Arc<Core>, cursor: &Cursor) -> StreamFact {
         Ok(page) => StreamFact::Readable { after_tail: page.sealed && cursor.offset >= page.tail },
         Err(ReadError::Evicted { .. }) => StreamFact::Gone(GoneReason::Evicted),
         Err(ReadError::Lost { .. }) => StreamFact::Gone(GoneReason::Lost),
+        // What still runs here cannot have expired.
+        Err(ReadError::Gone) if core.running.get(cursor.stream).is_some() => {
+            StreamFact::Gone(GoneReason::Lost)
+        }
         Err(ReadError::Gone) => StreamFact::Gone(GoneReason::Expired),
         Err(ReadError::Unavailable(_)) => StreamFact::Unavailable,
     }

@@ -467,13 +467,13 @@ pub fn too_large(id: &RequestId, length: usize, limit: usize) -> Bytes {
     let message = format!(
         "The response has {length} bytes; a message of a stream may have {limit}. Ask for less at a time."
     );
-    ErrorObject::internal("too_large", message).to_response(Some(id))
+    ErrorObject::outcome_unknown("too_large", message).to_response(Some(id))
 }
 
 fn no_room(id: &RequestId, length: usize) -> Bytes {
     let message =
         format!("The response has {length} bytes and the stream has no room for it. Ask for less at a time.");
-    ErrorObject::internal("too_large", message).to_response(Some(id))
+    ErrorObject::outcome_unknown("too_large", message).to_response(Some(id))
 }
 
 #[cfg(test)]

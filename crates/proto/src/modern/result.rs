@@ -139,7 +139,7 @@ pub fn input_required(questions: &[InputRequest], state: &str) -> Raw {
 pub fn to_legacy(result: Raw) -> Result<Raw, ErrorObject> {
     let Some(mut fields) = Fields::of(&result) else { return Ok(result) };
     if let Some(kind) = fields.text("resultType").filter(|kind| kind != "complete") {
-        return Err(ErrorObject::internal(
+        return Err(ErrorObject::outcome_unknown(
             "unsupported_by_revision",
             format!(
                 "the server answered with a result of the kind {kind:?}, which a client of a legacy revision cannot have"
