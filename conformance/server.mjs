@@ -30,13 +30,15 @@ if (!program || !output) {
   process.exit(2);
 }
 
-let faults = [];
+const faults = [];
 const names = Object.keys(RUNS);
 let next = 0;
 async function worker() {
   while (next < names.length) {
     const name = names[next++];
-    faults = faults.concat(await served(name, (port) => run(name, RUNS[name], port)));
+    // Not `faults = faults.concat(await ...)`: that is read before the wait, and what others found meanwhile would be lost.
+    const found = await served(name, (port) => run(name, RUNS[name], port));
+    faults.push(...found);
   }
 }
 await Promise.all(Array.from({ length: AT_A_TIME }, worker));

@@ -2,7 +2,7 @@
 
 use crate::{
     CallError, CallOptions, TimeLimit,
-    core::{Core, Link},
+    core::{Core, Link, Telling},
     ctx::Ctx,
     http::server_error,
 };
@@ -147,10 +147,7 @@ impl Drop for Guard<'_> {
         let core = Arc::clone(self.core);
         let telling = core.telling();
         if let Some(task) = self.ctx.task() {
-            runtime.spawn(async move {
-                cancel_task(core, task).await;
-                drop(telling);
-            });
+            runtime.spawn(cancel_task(core, task, telling));
             return;
         }
         let Some(id) = self.ctx.current() else { return };
@@ -261,10 +258,11 @@ async fn answer(core: &Arc<Core>, ctx: &Ctx, questions: Vec<Question>) -> Result
     Ok(Some(Raw::from_members(answers)))
 }
 
-async fn cancel_task(core: Arc<Core>, id: impl AsRef<str>) {
+async fn cancel_task(core: Arc<Core>, id: impl AsRef<str>, telling: Telling) {
     let params = Raw::from_members([("taskId", text(id.as_ref()))]);
     let ctx = core.quiet_ctx("tasks/cancel");
     drop(core.exchange(&ctx, Some(&params)).await);
+    drop(telling);
 }
 
 /// Polls a task until its end. From its beginning on, no error but its own says that nothing ran.
@@ -273,7 +271,7 @@ pub(crate) async fn follow_task(core: &Arc<Core>, ctx: &Arc<Ctx>, task: TaskStat
         Err(CallError::Invalid { message }) => {
             // One that was given up would wait for its answers, or for its end.
             if let Some(task) = ctx.task() {
-                tokio::spawn(cancel_task(Arc::clone(core), task));
+                tokio::spawn(cancel_task(Arc::clone(core), task, core.telling()));
             }
             Err(CallError::OutcomeUnknown { message })
         }

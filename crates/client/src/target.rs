@@ -79,6 +79,11 @@ fn parse(url: &str) -> Result<Uri, ConnectError> {
     if authority.as_str().contains('@') {
         return Err(bad("a user name or password in the address is not sent; use a header"));
     }
+    // Without this it would be the usual port of the scheme, which nobody named.
+    let port = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+    if port.len() > 1 && authority.port_u16().is_none() {
+        return Err(bad("the port is no number up to 65535"));
+    }
     if uri.path().is_empty() {
         let with_slash = format!("{}/", text.trim_end_matches('/'));
         return with_slash.parse().map_err(|_| bad("not an address"));
@@ -90,7 +95,8 @@ fn parse(url: &str) -> Result<Uri, ConnectError> {
 fn without_userinfo(url: &str) -> String {
     let begin = url.find("://").map_or(0, |at| at + 3);
     let end = url[begin..].find('/').map_or(url.len(), |at| begin + at);
-    match url[begin..end].rfind('@') {
+    // What has a slash in its password is no address: then it may go as far as to the last such sign of all.
+    match url[begin..end].rfind('@').or_else(|| url[begin..].rfind('@')) {
         Some(at) => format!("{}***{}", &url[..begin], &url[begin + at..]),
         None => url.to_owned(),
     }
@@ -155,11 +161,29 @@ mod tests {
     #[test]
     fn addresses() {
         assert_eq!(Target::http("http://a").unwrap().to_string(), "http://a/");
+        for url in ["http://a:8080/mcp", "http://[::1]:8080/mcp", "http://[::1]/mcp"] {
+            assert_eq!(Target::http(url).unwrap().to_string(), url);
+        }
         assert_eq!(Target::http("https://a:1/mcp?key=secret#x").unwrap().to_string(), "https://a:1/mcp");
-        for url in ["", "a/mcp", "ftp://a/", "http://", "http://u:p@a/", "http://a b/"] {
+        for url in [
+            "",
+            "a/mcp",
+            "ftp://a/",
+            "http://",
+            "http://u:p@a/",
+            "http://a b/",
+            "http://a:80x/",
+            "http://a:65536/",
+        ] {
             assert!(matches!(Target::http(url), Err(ConnectError::BadUrl { .. })), "{url}");
         }
-        for url in ["http://u:secret@a/x@y", "http://u:secret@", "ftp://u:sec@ret@a/", "u:secret@a"] {
+        for url in [
+            "http://u:secret@a/x@y",
+            "http://u:secret@",
+            "ftp://u:sec@ret@a/",
+            "u:secret@a",
+            "http://u:x/secret@a/mcp",
+        ] {
             let message = Target::http(url).unwrap_err().to_string();
             assert!(!message.contains("secret") && !message.contains("ret@"), "{message}");
             assert!(message.contains("***@"), "{message}");

@@ -304,7 +304,7 @@ async fn fetching_is_bounded() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, app).await });
-    let limits = FetchLimits { body: 4999, total: Duration::from_millis(300), ..FetchLimits::default() };
+    let limits = FetchLimits { body: 4999, total: Duration::from_secs(1), ..FetchLimits::default() };
     let fetch = HyperFetch::new(limits).unwrap();
     let get = |path: &str| fetch.fetch(Request::get(format!("{at}{path}")).body(Bytes::new()).unwrap());
     assert!(matches!(get("/large").await, Err(FetchError::TooLarge(4999))));

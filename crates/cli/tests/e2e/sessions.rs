@@ -85,12 +85,12 @@ async fn anything_else_needs_a_session() {
 
 #[tokio::test]
 async fn a_session_that_is_not_there_is_404_the_same_for_every_cause() {
-    let program = serve("--session-ttl 300ms").await;
+    let program = serve("--session-ttl 1s").await;
     let deleted = program.client().await;
     assert_eq!(deleted.delete().await.status(), 204);
     let expired = program.client().await;
     // Each look is a use, so it is looked for once, well after its time.
-    tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+    tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
     let unknown = expired.with_id(Some("01234567890123456789abcdef"));
     let mut bodies = Vec::new();
     for session in [&expired, &deleted, &unknown, &unknown.with_id(Some("with space and \"quotes\""))] {
@@ -268,7 +268,7 @@ async fn delete_ends_calls_streams_and_the_server_behind() {
     assert_eq!(session.post(&ping()).await.status(), 404);
     assert_eq!(session.get(call.last_id.as_deref()).await.status(), 404);
     assert_eq!(session.delete().await.status(), 404);
-    bowline_testkit::eventually("the server ends", std::time::Duration::from_secs(5), || {
+    bowline_testkit::eventually("the server ends", bowline_testkit::PATIENCE, || {
         program.servers().len() == 1
     })
     .await;

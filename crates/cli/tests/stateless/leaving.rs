@@ -41,7 +41,7 @@ async fn assert_nothing_left(mut program: Program, files: usize) {
     program.terminate();
     assert!(program.wait().await.success());
     assert!(
-        (Instant::now() - began) < Duration::from_secs(3),
+        (Instant::now() - began) < Duration::from_secs(15),
         "{:?}: it waited for a call",
         (Instant::now() - began)
     );

@@ -154,7 +154,7 @@ async fn one_that_hangs_gets_no_more_work() {
         tokio::spawn(async move { hung.call("die", json!({ "how": "silent" })).await.response().await });
     program.has_received("the call", |message| message["params"]["name"] == "die").await;
     // Long enough for its silence to be noticed.
-    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
     let mut by = BTreeSet::new();
     for round in 0..5 {
         let calls: Vec<_> = (0..10)
@@ -187,7 +187,7 @@ async fn a_command_that_does_not_come_up_is_an_error() {
     let refused = client.initialize().await.response().await;
     assert_eq!(refused["error"]["data"]["reason"], "upstream_unavailable", "{refused}");
     // A start that failed is told at once; a call waits for the next ones, until it is plain that they fail too.
-    assert!((Instant::now() - began) < Duration::from_secs(3), "{:?}", (Instant::now() - began));
+    assert!((Instant::now() - began) < Duration::from_secs(15), "{:?}", (Instant::now() - began));
     let error = client.call("echo", json!({ "text": "x" })).await.response().await;
     assert_eq!(error["error"]["data"]["reason"], "upstream_unavailable", "{error}");
 }

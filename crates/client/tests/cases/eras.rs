@@ -110,7 +110,7 @@ async fn the_oldest_transport_is_the_last_resort() {
         let server = Scripted::start(steps).await;
         let client = connect_with(&server, detecting()).await;
         assert_eq!(&*client.peer().revision, "2024-11-05");
-        let result = tokio::time::timeout(std::time::Duration::from_secs(3), call(&client)).await;
+        let result = tokio::time::timeout(bowline_testkit::PATIENCE, call(&client)).await;
         assert_eq!(text(result.expect("an answer")), "done");
         assert!(server.unexpected().is_empty());
     }

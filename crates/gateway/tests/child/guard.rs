@@ -8,7 +8,7 @@ use bowline_gateway::child::{Guard, GuardCommand, GuardError};
 use tokio::time::Instant;
 
 use crate::orphans::DEAF;
-use crate::support::{all_gone, exists, guarded, line, spawn, start_guard};
+use crate::support::{PATIENCE, all_gone, exists, guarded, line, spawn, start_guard};
 
 fn kill(signal: &str, target: &str) {
     assert!(Command::new("kill").args([signal, "--", target]).status().unwrap().success());
@@ -37,7 +37,7 @@ async fn sigkill_of_the_gateway_leaves_nothing() {
     assert!(pids.iter().all(|pid| exists(*pid)));
     gateway.kill().unwrap();
     gateway.wait().unwrap();
-    all_gone(&pids, Duration::from_secs(5)).await;
+    all_gone(&pids, PATIENCE).await;
 }
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn signals_to_the_group_of_the_gateway_do_not_reach_the_guard() {
     let (mut gateway, pids) = gateway();
     kill("-INT", &format!("-{}", gateway.id()));
     gateway.wait().unwrap();
-    all_gone(&pids, Duration::from_secs(5)).await;
+    all_gone(&pids, PATIENCE).await;
 }
 
 #[tokio::test]
@@ -61,16 +61,16 @@ async fn a_killed_guard_is_replaced_and_knows_the_children() {
             .unwrap();
         match String::from_utf8_lossy(&out.stdout).trim().parse::<u32>() {
             Ok(pid) if pid != pids[0] => break pid,
-            _ => assert!(Instant::now() - before < Duration::from_secs(5), "no other guard came"),
+            _ => assert!(Instant::now() - before < PATIENCE, "no other guard came"),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     assert!(exists(pids[1]) && exists(pids[2]), "the death of a guard costs no child");
     // The name appears a moment before the list of groups was sent.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     gateway.kill().unwrap();
     gateway.wait().unwrap();
-    all_gone(&[successor, pids[1], pids[2]], Duration::from_secs(5)).await;
+    all_gone(&[successor, pids[1], pids[2]], PATIENCE).await;
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn the_guard_leaves_with_its_last_handle_and_child() {
     assert!(exists(pid));
     child.shutdown(Duration::from_secs(5)).await;
     drop(child);
-    all_gone(&[pid], Duration::from_secs(5)).await;
+    all_gone(&[pid], PATIENCE).await;
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn fifty_at_once() {
     }
     drop(guard);
     // Also the guard: none of the fifty has inherited its pipe.
-    all_gone(&pids, Duration::from_secs(5)).await;
+    all_gone(&pids, PATIENCE).await;
 }
 
 #[tokio::test]

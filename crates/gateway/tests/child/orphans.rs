@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline_gateway::child::{ExitReason, Guard, Lines};
 use tokio::time::Instant;
 
-use crate::support::{all_gone, line, rest, spawn, start_guard};
+use crate::support::{PATIENCE, all_gone, line, rest, spawn, start_guard};
 
 /// A wrapper and a sleeping grandchild, both deaf to SIGTERM and to the end of stdin. Prints the grandchild's pid.
 pub(crate) const DEAF: &str = "trap '' TERM; sleep 600 & echo $!; sleep 600; wait";
@@ -21,7 +21,7 @@ async fn shutdown_ends_the_whole_group() {
         let grandchild = grandchild(&mut lines).await;
         let exit = child.shutdown(Duration::from_millis(50)).await;
         assert_eq!((exit.reason, exit.requested), (ExitReason::Signal(9), true));
-        all_gone(&[child.pid(), grandchild], Duration::from_secs(1)).await;
+        all_gone(&[child.pid(), grandchild], PATIENCE).await;
     }
 }
 
@@ -33,8 +33,8 @@ async fn drop_ends_the_whole_group_in_the_background() {
     let asked = child.shutdown(Duration::ZERO);
     drop(tokio::time::timeout(Duration::ZERO, asked).await); // once polled it goes on without its caller
     drop(child);
-    assert!(Instant::now() - start < Duration::from_millis(100));
-    all_gone(&pids, Duration::from_secs(5)).await;
+    assert!(Instant::now() - start < Duration::from_secs(1));
+    all_gone(&pids, PATIENCE).await;
     assert!(rest(&mut lines).await.1.requested);
 }
 
@@ -46,7 +46,7 @@ async fn plain_drop_is_a_shutdown_with_the_usual_grace() {
     drop(child);
     let (left, exit) = rest(&mut lines).await;
     assert_eq!((left, exit.reason, exit.requested), (vec!["bye".to_owned()], ExitReason::Code(7), true));
-    all_gone(&[pid], Duration::from_secs(1)).await;
+    all_gone(&[pid], PATIENCE).await;
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_dropped_runtime_kills_and_reaps() {
     });
     drop(runtime);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(all_gone(&pids, Duration::from_secs(5)));
+    runtime.block_on(all_gone(&pids, PATIENCE));
     let (_, exit) = runtime.block_on(rest(&mut lines));
     assert_eq!(exit.reason, ExitReason::Lost);
 }
@@ -71,9 +71,9 @@ async fn survivors_of_the_leader_are_ended_and_do_not_hold_up_its_exit() {
         let grandchild = grandchild(&mut lines).await;
         let start = Instant::now();
         let (left, exit) = rest(&mut lines).await;
-        assert!(Instant::now() - start < Duration::from_secs(1));
+        assert!(Instant::now() - start < Duration::from_secs(10));
         assert_eq!((left, exit.reason), (vec!["last".to_owned()], ExitReason::Code(5)));
-        all_gone(&[child.pid(), grandchild], Duration::from_secs(5)).await;
+        all_gone(&[child.pid(), grandchild], PATIENCE).await;
     }
 }
 
@@ -98,6 +98,6 @@ async fn a_hundred_cycles_leave_nothing() {
         let (child, mut lines) = spawn("sleep 600 & echo $!; cat", &guard);
         let grandchild = grandchild(&mut lines).await;
         child.shutdown(Duration::from_secs(5)).await;
-        all_gone(&[child.pid(), grandchild], Duration::from_secs(1)).await;
+        all_gone(&[child.pid(), grandchild], PATIENCE).await;
     }
 }

@@ -95,12 +95,12 @@ async fn a_process_that_never_reads_costs_a_deadline_and_nothing_else() {
         }
     };
     assert!(matches!(&full.0, SendError::Full { queued, .. } if *queued > 0), "{full:?}");
-    assert!(full.1 < Duration::from_secs(2), "{full:?}");
+    assert!(full.1 < Duration::from_secs(5), "{full:?}");
     // Nor does it hold up the end, though its stdin can never be written.
     let start = Instant::now();
     child.shutdown(Duration::from_millis(100)).await;
-    assert!(Instant::now() - start < Duration::from_secs(2));
-    all_gone(&[child.pid()], Duration::from_secs(1)).await;
+    assert!(Instant::now() - start < Duration::from_secs(5));
+    all_gone(&[child.pid()], PATIENCE).await;
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn senders_that_wait_for_room_learn_of_the_end() {
     let big = Bytes::from(vec![b'x'; 1 << 20]);
     child.send(big.clone()).await.unwrap();
     let refused =
-        timeout(Duration::from_secs(2), child.send(big)).await.expect("well before the deadline of 10 s");
+        timeout(Duration::from_secs(8), child.send(big)).await.expect("well before the deadline of 10 s");
     assert_eq!(refused, Err(SendError::Closed { name: "sh".into() }));
 }
 

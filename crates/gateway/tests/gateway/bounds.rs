@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline_server::Options;
 use serde_json::json;
 
-use crate::support::{Server, fixture, until};
+use crate::support::{PATIENCE, Server, fixture, until};
 
 /// I7: a result of 20 MB on one line, whole.
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn a_process_too_many_is_refused() {
     assert_eq!(answer["error"]["data"]["reason"], "too_many_children", "{answer}");
     assert_eq!(first.text(1, "echo", json!({ "text": "x" })).await, "x");
     first.delete().await;
-    until(Duration::from_secs(5), || (server.gateway.stats().children == 0).then_some(())).await;
+    until(PATIENCE, || (server.gateway.stats().children == 0).then_some(())).await;
     server.connected().await;
     server.end().await;
 }

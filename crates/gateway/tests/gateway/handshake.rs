@@ -8,7 +8,7 @@ use http::Method;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
-use crate::support::{Client, Log, Server, fixture, until};
+use crate::support::{Client, Log, PATIENCE, Server, fixture, until};
 
 /// J8: `initialized` once, before anything else, whether the client sends it early, late or not at all.
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn a_server_that_is_too_slow_is_an_error_and_ends() {
     let server = Server::new(options);
     let answer = server.client().initialize().await;
     assert_eq!(answer["error"]["data"]["reason"], "timeout", "{answer}");
-    until(Duration::from_secs(5), || (server.gateway.stats().children == 0).then_some(())).await;
+    until(PATIENCE, || (server.gateway.stats().children == 0).then_some(())).await;
     server.end().await;
 }
 
@@ -79,7 +79,7 @@ async fn a_client_that_leaves_during_initialize_ends_its_process() {
     let leaver = server.client();
     let hello = leaver.http(Method::POST, Client::hello().to_string());
     assert!(timeout(Duration::from_millis(300), hello).await.is_err());
-    until(Duration::from_secs(5), || (server.gateway.stats().children == 1).then_some(())).await;
+    until(PATIENCE, || (server.gateway.stats().children == 1).then_some(())).await;
     assert_eq!(server.gateway.stats().sessions, 1);
     assert_eq!(other.text(1, "echo", json!({ "text": "x" })).await, "x");
     server.end().await;

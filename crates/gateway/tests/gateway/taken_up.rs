@@ -2,10 +2,23 @@
 
 use std::time::Duration;
 
-use bowline_store::MemoryStore;
+use bowline_store::{MemoryStore, SessionLookup, SessionRecord, SessionStore as _};
 use serde_json::json;
 
-use crate::support::{Log, Server, fixture, until};
+use crate::support::{Client, Log, PATIENCE, Server, fixture, until};
+
+/// Waits until what the client set, or has seen, is in the store.
+async fn stored(store: &MemoryStore, client: &Client, done: impl Fn(&SessionRecord) -> bool) {
+    let look = || match store.load_session(&client.session).now() {
+        Some(Ok(SessionLookup::Live(_, record))) => done(&record).then_some(()),
+        _ => None,
+    };
+    until(PATIENCE, look).await;
+}
+
+fn has_seen(record: &SessionRecord, lists: &[&str]) -> bool {
+    lists.iter().all(|list| record.notes.get(&format!("seen {list}/list")).is_some())
+}
 
 #[tokio::test]
 async fn a_session_of_another_backend_gets_a_process_that_is_set_up_like_the_old_one() {
@@ -23,8 +36,12 @@ async fn a_session_of_another_backend_gets_a_process_that_is_set_up_like_the_old
         client.request(id, method, json!({})).await;
     }
     let pid = client.pid().await;
-    // What the client set is on its way to the store.
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    stored(&store, &client, |record| {
+        record.log_level.as_deref() == Some("warning")
+            && record.subscriptions.contains("fixture://counter")
+            && has_seen(record, &["tools", "prompts", "resources"])
+    })
+    .await;
     let there = second.serves(&client);
     let info = there.info().await;
     assert_ne!(info["pid"], pid);
@@ -42,7 +59,7 @@ async fn a_session_of_another_backend_gets_a_process_that_is_set_up_like_the_old
     let mut standalone = there.get().await;
     let lists =
         || (log.methods().iter().filter(|method| method.ends_with("/list")).count() >= 3).then_some(());
-    until(Duration::from_secs(10), lists).await;
+    until(PATIENCE, lists).await;
     there.text(6, "emit", json!({ "method": "x/first" })).await;
     assert_eq!(standalone.next().await.unwrap()["method"], "x/first");
     assert_eq!(second.gateway.stats().taken_up, 1);
@@ -54,7 +71,7 @@ async fn a_session_of_another_backend_gets_a_process_that_is_set_up_like_the_old
     // What is known of it there may be a second old.
     tokio::time::sleep(Duration::from_millis(1_050)).await;
     assert_eq!(client.post(json!({ "jsonrpc": "2.0", "id": 9, "method": "ping" })).await.status, 404);
-    until(Duration::from_secs(10), gone).await;
+    until(PATIENCE, gone).await;
     assert!(!first_log.methods().is_empty());
     first.end().await;
     second.end().await;
@@ -72,7 +89,7 @@ async fn a_client_is_told_of_lists_that_are_others_there() {
     for (id, method) in [(2, "tools/list"), (3, "prompts/list"), (4, "resources/list")] {
         client.request(id, method, json!({})).await;
     }
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    stored(&store, &client, |record| has_seen(record, &["tools", "prompts", "resources"])).await;
     let there = second.serves(&client);
     there.request(5, "ping", json!({})).await;
     let told = standalone.next().await.unwrap();
@@ -97,7 +114,7 @@ async fn a_backend_that_is_full_serves_the_session_when_there_is_room() {
     assert_eq!(refused["error"]["data"]["reason"], "too_many_children");
     assert_eq!(other.delete().await, 204);
     let room = || (second.gateway.stats().children == 0).then_some(());
-    until(Duration::from_secs(10), room).await;
+    until(PATIENCE, room).await;
     assert!(there.pid().await > 0);
     first.end().await;
     second.end().await;
@@ -114,7 +131,7 @@ async fn a_shared_process_hears_of_the_clients_of_other_backends() {
     let (first, second) = (Server::sharing(shared(), &store), Server::sharing(shared(), &store));
     let client = first.connected().await;
     client.request(1, "resources/subscribe", json!({ "uri": "fixture://counter" })).await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    stored(&store, &client, |record| record.subscriptions.contains("fixture://counter")).await;
     let there = second.serves(&client);
     there.request(2, "ping", json!({})).await;
     let mut standalone = there.get().await;

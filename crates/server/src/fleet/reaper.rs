@@ -37,7 +37,7 @@ pub(crate) fn owner_is_lost() -> ErrorObject {
 }
 
 /// Whether `owner` is gone, and this backend may say so.
-async fn is_gone(core: &Core, owner: bowline_store::BackendId) -> Result<bool, Unavailable> {
+pub(super) async fn is_gone(core: &Core, owner: bowline_store::BackendId) -> Result<bool, Unavailable> {
     let may_judge = core.fleet.as_ref().is_some_and(|fleet| fleet.lease.may_judge(core));
     if !may_judge || owner == core.backend {
         return Ok(false);
@@ -80,27 +80,36 @@ pub(crate) async fn orphaned_task(core: &Core, stream: StreamId, page: &Page) ->
 }
 
 /// Seals a stream at the next epoch. Returns whether it is sealed now.
-pub(super) async fn seal(
+async fn seal(
     core: &Core,
     stream: StreamId,
     (epoch, tail): (u64, u64),
     last: Option<Bytes>,
     keep: Duration,
 ) -> bool {
-    let at = WriteAt { stream, epoch: epoch.saturating_add(1), offset: tail.saturating_add(1) };
-    match patiently(core.store.seal(at, last, keep)).await {
-        Ok(_) => {
-            core.metrics.streams_reaped.up();
-            tracing::info!(stream = %Short::stream(stream), "the backend of a call is gone; the call was ended with an error");
-            true
-        }
+    match try_sealing(core, stream, (epoch, tail), last, keep).await {
         // Somebody else was quicker, or the owner lives.
-        Err(WriteError::Sealed | WriteError::Fenced { .. }) => true,
+        Ok(()) | Err(WriteError::Sealed | WriteError::Fenced { .. }) => true,
         Err(error) => {
             tracing::debug!(stream = %Short::stream(stream), %error, "the call of a lost backend could not be ended now");
             false
         }
     }
+}
+
+/// The same, with what the store says where it is not done.
+pub(super) async fn try_sealing(
+    core: &Core,
+    stream: StreamId,
+    (epoch, tail): (u64, u64),
+    last: Option<Bytes>,
+    keep: Duration,
+) -> Result<(), WriteError> {
+    let at = WriteAt { stream, epoch: epoch.saturating_add(1), offset: tail.saturating_add(1) };
+    patiently(core.store.seal(at, last, keep)).await?;
+    core.metrics.streams_reaped.up();
+    tracing::info!(stream = %Short::stream(stream), "the backend of a call is gone; the call was ended with an error");
+    Ok(())
 }
 
 /// Looks for backends that died, now and then, until the endpoint is gone or has left.

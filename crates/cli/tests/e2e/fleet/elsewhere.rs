@@ -81,8 +81,12 @@ async fn a_delete(fleet: &Fleet, file: &Path) {
     assert_eq!(session.delete().await.status(), 204);
     let began = Instant::now();
     assert_eq!(session.get(call.last_id.as_deref()).await.status(), 404);
-    while there.ask("ping", json!({})).await.status() != 404 {
-        assert!(Instant::now() - began < Duration::from_secs(1), "still known elsewhere");
+    loop {
+        let asked = Instant::now();
+        if there.ask("ping", json!({})).await.status() == 404 {
+            break;
+        }
+        assert!(asked - began < Duration::from_secs(1), "still known elsewhere");
     }
     bowline_testkit::patiently("its streams end", async {
         standalone.blocks().await;
@@ -90,7 +94,7 @@ async fn a_delete(fleet: &Fleet, file: &Path) {
     })
     .await;
     let ended = Instant::now() - began;
-    assert!(ended < Duration::from_secs(3), "{ended:?}");
+    assert!(ended < Duration::from_secs(10), "{ended:?}");
     assert_eq!(there.get(call.last_id.as_deref()).await.status(), 404);
     // The server behind, which was this session's alone, ends, and its tool with it.
     let line = std::fs::read_to_string(file).unwrap();

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// "Within a second", and what a busy machine adds.
-const SOON: Duration = Duration::from_millis(1_700);
+const SOON: Duration = Duration::from_millis(2_500);
 
 /// How long quick calls are waited for here.
 const HOLD: Duration = Duration::from_millis(200);

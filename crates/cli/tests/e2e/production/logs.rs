@@ -85,7 +85,7 @@ async fn a_call_can_be_followed_through_the_log() {
     let session = program.client().await;
     let answer = session.call("slow", json!({ "ms": 200 })).await;
     session.finish(answer).await;
-    bowline_testkit::eventually("the line", std::time::Duration::from_secs(5), || {
+    bowline_testkit::eventually("the line", bowline_testkit::PATIENCE, || {
         program.said().contains("a call ended")
     })
     .await;

@@ -46,7 +46,8 @@ use std::{
     time::Duration,
 };
 
-/// How long is waited before the store is asked once more, and how often while a call is begun that is ours already.
+/// How long is waited before the store is asked once more, and how often: while a call is begun that is ours already, and for one that may
+/// still become ours.
 const PAUSE: Duration = Duration::from_secs(1);
 const TRIES: u32 = 60;
 
@@ -160,9 +161,11 @@ pub(super) async fn take_up(core: &Arc<Core>, stream: StreamId, epoch: u64) -> T
     }
 }
 
-/// Looks whether a take-over whose answer got lost took effect; then the call is begun.
+/// Looks whether a take-over whose answer got lost took effect; then the call is begun. One that has not may be on its way still, in a
+/// commit that takes long or in a socket: it is waited for, since nobody else would take care of a call that is ours.
 async fn find_out(core: &Weak<Core>, by: TakeOver) {
     let one = ReadLimit { events: 1, bytes: 1 };
+    let mut not_yet = 0;
     loop {
         tokio::time::sleep(PAUSE).await;
         let Some(core) = super::alive(core) else { return };
@@ -178,8 +181,18 @@ async fn find_out(core: &Weak<Core>, by: TakeOver) {
             Err(ReadError::Unavailable(_)) => continue,
             Err(_) => return,
         };
-        if page.sealed || page.owner != by.owner || page.epoch != by.epoch {
+        // Nothing of ours comes after that: the epoch is another one's, or higher.
+        if page.sealed || page.epoch > by.epoch || (page.epoch == by.epoch && page.owner != by.owner) {
             return;
+        }
+        // Asked for once more only where that takes a call from nobody who lives.
+        let is_ours = page.epoch == by.epoch;
+        if !is_ours && !reaper::is_gone(&core, page.owner).await.unwrap_or(false) {
+            not_yet += 1;
+            if not_yet == TRIES {
+                return;
+            }
+            continue;
         }
         match patiently(core.store.take_over(by)).await {
             Ok(Some(taken)) => {
@@ -298,7 +311,8 @@ fn head(path: &str, principal: Option<String>) -> Parts {
     request.into_parts().0
 }
 
-/// Ends a call that was taken over and is not run, until the store has taken that.
+/// Ends a call that was taken over and is not run: as long as the store is away it is tried again, since to all others it is a call of
+/// somebody who lives.
 async fn end(core: &Weak<Core>, by: TakeOver, taken: &TakenOver, why: Not) {
     let (wanted, why) = match why {
         Not::Wanted => (false, "nobody wants it any more"),
@@ -308,11 +322,12 @@ async fn end(core: &Weak<Core>, by: TakeOver, taken: &TakenOver, why: Not) {
     tracing::info!(stream = %Short::stream(by.stream), why, "the call of a lost backend is not run again");
     let request = taken.request_id.as_deref().and_then(|id| RequestId::from_json(id).ok());
     let last = request.filter(|_| wanted).map(|id| owner_is_lost().to_response(Some(&id)));
-    for _ in 0..TRIES {
+    loop {
         let Some(core) = super::alive(core) else { return };
-        if reaper::seal(&core, by.stream, (by.epoch, taken.tail), last.clone(), core.options.sealed_ttl).await
-        {
-            return;
+        let (at, keep) = ((by.epoch, taken.tail), core.options.sealed_ttl);
+        match reaper::try_sealing(&core, by.stream, at, last.clone(), keep).await {
+            Err(WriteError::Unavailable(_)) => {}
+            Ok(()) | Err(_) => return,
         }
         drop(core);
         tokio::time::sleep(PAUSE).await;

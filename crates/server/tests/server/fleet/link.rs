@@ -8,6 +8,7 @@ use bowline_store::{
     Wakeups, WriteAt, WriteError,
 };
 use bytes::Bytes;
+use parking_lot::Mutex;
 use std::{
     sync::{
         Arc,
@@ -38,9 +39,23 @@ pub(crate) struct Link {
     way: Arc<watch::Sender<Way>>,
     asked: Arc<AtomicUsize>,
     deaf: Arc<AtomicBool>,
-    forgetful: Arc<AtomicBool>,
+    mishap: Arc<Mutex<Option<Mishap>>>,
     slow: Arc<AtomicBool>,
 }
+
+/// What happens to a take-over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mishap {
+    /// It takes effect, and the answer is lost.
+    Lost,
+    /// No answer comes, and it takes effect after a while.
+    Late,
+    /// It is answered, and then the way is [cut](Way::Cut).
+    Last,
+}
+
+/// That while.
+const LATE: Duration = Duration::from_millis(2_500);
 
 impl Link {
     pub(crate) fn new(store: MemoryStore) -> Self {
@@ -49,7 +64,7 @@ impl Link {
             way: Arc::new(watch::Sender::new(Way::Open)),
             asked: Arc::default(),
             deaf: Arc::default(),
-            forgetful: Arc::default(),
+            mishap: Arc::default(),
             slow: Arc::default(),
         }
     }
@@ -68,9 +83,14 @@ impl Link {
         self.slow.store(true, Ordering::SeqCst);
     }
 
-    /// The answer to the next take-over is lost; it takes effect all the same.
-    pub(crate) fn lose_take_over(&self) {
-        self.forgetful.store(true, Ordering::SeqCst);
+    /// This is what happens to the next take-over.
+    pub(crate) fn spoil_take_over(&self, mishap: Mishap) {
+        *self.mishap.lock() = Some(mishap);
+    }
+
+    /// Whether that is still to come.
+    pub(crate) fn is_to_spoil(&self) -> bool {
+        self.mishap.lock().is_some()
     }
 
     /// How many questions there were.
@@ -137,13 +157,27 @@ impl StreamLog for Link {
     }
 
     fn take_over(&self, by: TakeOver) -> StoreFuture<'_, Result<Option<TakenOver>, WriteError>> {
-        let lost = self.forgetful.swap(false, Ordering::SeqCst);
+        let mishap = self.mishap.lock().take();
+        let no_answer = || Err(Unavailable("no answer".into()).into());
         StoreFuture::later(async move {
             if self.slow.load(Ordering::SeqCst) {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
+            if mishap == Some(Mishap::Late) {
+                let store = self.store.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(LATE).await;
+                    store.take_over(by).await
+                });
+                return no_answer();
+            }
             let answer = self.pass(move |store| store.take_over(by)).await;
-            if lost { Err(Unavailable("no answer".into()).into()) } else { answer }
+            match mishap {
+                Some(Mishap::Lost) => return no_answer(),
+                Some(Mishap::Last) => self.set(Way::Cut),
+                Some(Mishap::Late) | None => {}
+            }
+            answer
         })
     }
 

@@ -1,6 +1,10 @@
 //! `takeover = "rerun"`: calls that may run twice are run again where their backend died, and no others.
 
-use super::{Backend, link::Way, pause};
+use super::{
+    Backend,
+    link::{Mishap, Way},
+    pause,
+};
 use crate::client::{Answer, Client, initialize};
 use bowline_proto::http::SessionMode;
 use bowline_server::{CancelReason, Options, Takeover};
@@ -337,12 +341,51 @@ async fn a_take_over_whose_answer_got_lost_is_gone_on_with() {
     let (_, [a, b]) = fleet().await;
     let mut client = a.server.client("2025-11-25").await;
     let cursor = begin(&mut client, "count", json!({ "then": 5, "repeatable": true })).await;
-    b.link.lose_take_over();
+    b.link.spoil_take_over(Mishap::Lost);
     a.link.set(Way::Cut);
     pause(30.0).await;
     let messages = poll(&b.serves(&client), cursor).await;
     assert!(messages.len() == 1 && messages[0]["result"]["counted"] == 0, "{messages:?}");
     assert_eq!((calls(&b), reruns(&b)), (1, 1));
+}
+
+/// As where the disk stalls in the middle of a commit, or a connection to the store: who has asked, and has looked once, is the owner in the
+/// end, and nobody else takes care of the call.
+#[tokio::test(start_paused = true)]
+async fn a_take_over_that_takes_effect_late_is_gone_on_with() {
+    for comes_back in [false, true] {
+        let (store, [a, b]) = fleet().await;
+        let mut client = a.server.client("2025-11-25").await;
+        let cursor = begin(&mut client, "count", json!({ "then": 30, "repeatable": true })).await;
+        b.link.spoil_take_over(Mishap::Late);
+        a.link.set(Way::Cut);
+        while b.link.is_to_spoil() {
+            pause(0.05).await;
+        }
+        if comes_back {
+            a.link.set(Way::Open);
+        }
+        let messages = poll(&b.serves(&client), cursor).await;
+        assert!(messages.len() == 1 && messages[0]["result"]["counted"] == 0, "{messages:?}");
+        assert_eq!((calls(&b), reruns(&b)), (1, 1), "{comes_back}");
+        assert_eq!((store.stats().streams_open, store.stats().streams_sealed), (0, 1));
+    }
+}
+
+/// To all others it is a call of a backend that lives.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_cannot_be_begun_ends_however_long_the_store_is_away() {
+    let (_, [a, b]) = fleet().await;
+    let mut client = a.server.client("2025-11-25").await;
+    let cursor = begin(&mut client, "count", json!({ "then": 60, "repeatable": true })).await;
+    b.link.spoil_take_over(Mishap::Last);
+    a.link.set(Way::Cut);
+    pause(300.0).await;
+    assert!(!b.link.is_to_spoil());
+    b.link.set(Way::Open);
+    let messages = poll(&b.serves(&client), cursor).await;
+    assert!(messages.len() == 1 && is_lost(&messages[0]), "{messages:?}");
+    assert_eq!((calls(&b), reruns(&b)), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -406,4 +449,22 @@ async fn who_read_on_meanwhile_counts_as_its_reader() {
     let result = timeout(Duration::from_secs(1_200), there.messages()).await.expect("an end");
     assert_eq!(result.last().unwrap()["result"]["counted"], 1, "{result:?}");
     assert_eq!(reruns(&b), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wish_of_the_new_run_to_close_reaches_who_read_on_meanwhile() {
+    let store = MemoryStore::default();
+    let [a, b] = std::array::from_fn(|_| {
+        Backend::options(&store, |options| {
+            rerunning(options);
+            options.max_connection = None;
+        })
+    });
+    pause(15.0).await;
+    let mut client = a.server.client("2025-11-25").await;
+    let cursor = begin(&mut client, "close", json!({ "then": 600, "repeatable": true })).await;
+    let mut there = b.serves(&client).get(cursor.as_deref()).await;
+    a.link.set(Way::Cut);
+    let rest = timeout(Duration::from_secs(60), there.messages()).await.expect("it is closed");
+    assert_eq!((rest, calls(&b), reruns(&b)), (vec![], 1, 1));
 }
