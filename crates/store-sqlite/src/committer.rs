@@ -138,7 +138,7 @@ impl Committer {
                      Put the files back; or restart all processes that use them, which then begin with what is at that path"
                 ),
                 None => {
-                    tracing::warn!(file = %self.path.display(), "the files of the store are back in their place")
+                    tracing::warn!(file = %self.path.display(), "the files of the store are back in their place");
                 }
             }
         }

@@ -1,7 +1,5 @@
 //! What is too large or too many.
 
-use std::time::Duration;
-
 use bowline_server::Options;
 use serde_json::json;
 
