@@ -14,7 +14,7 @@ use clap::{
     ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, fmt, process::ExitCode};
 
 /// MCP over Streamable HTTP that never drops work.
 #[derive(Debug, Parser)]
@@ -47,7 +47,6 @@ enum Command {
 }
 
 /// What is to be done.
-#[derive(Debug)]
 pub(crate) enum Parsed {
     /// `bowline bench`.
     Bench(BenchOptions),
@@ -63,6 +62,21 @@ pub(crate) enum Parsed {
     Completions(CompletionsCommand),
     /// `bowline man`.
     Man(ManCommand),
+}
+
+impl fmt::Debug for Parsed {
+    /// Without the words that were typed, which may be secrets: clap's matches hold all of them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bench(options) => options.fmt(f),
+            Self::Demo(options) => options.fmt(f),
+            Self::Serve(options, _) => options.fmt(f),
+            Self::Connect(options) => options.fmt(f),
+            Self::Job(job) => job.fmt(f),
+            Self::Completions(command) => command.fmt(f),
+            Self::Man(command) => command.fmt(f),
+        }
+    }
 }
 
 /// Why nothing is done.
@@ -91,8 +105,8 @@ impl Refused {
     }
 }
 
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Clap(error) => write!(f, "{error}"),
             Self::Foreign(option, advice) => write!(f, "{option}: {advice}"),
@@ -231,6 +245,27 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn debug_shows_nothing_that_was_typed() {
+        for line in [
+            "bench http://h/?k=hunter2 -H A:hunter2 --arguments {\"a\":\"hunter2\"}",
+            "connect https://h/?k=hunter2 --token hunter2 -H A:hunter2",
+            "call https://h/?k=hunter2 tool a=hunter2 -H A:hunter2 --json {\"a\":\"hunter2\"}",
+            "call tool -- server --password hunter2",
+            "list https://h/?k=hunter2",
+            "read https://h/?k=hunter2 a:hunter2",
+            "prompt https://h/?k=hunter2 p a=hunter2",
+            "complete https://h/?k=hunter2 p a=hunter2",
+            "watch https://h/?k=hunter2 a:hunter2",
+            "serve --store redis://u:hunter2@h --env K=hunter2 -- server --password hunter2",
+            "serve --stdio server_hunter2",
+        ] {
+            let words = ["bowline"].into_iter().chain(line.split(' ')).map(OsString::from);
+            let shown = format!("{:?}", parse(words));
+            assert!(shown.starts_with("Ok(") && !shown.contains("hunter2"), "{line}: {shown}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod manual;
 mod rate;
 mod serve;
 mod size;
+mod untold;
 
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 

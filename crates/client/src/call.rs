@@ -189,7 +189,8 @@ async fn run(core: &Arc<Core>, ctx: &Arc<Ctx>, params: Option<Raw>) -> Result<Ra
     let mut round_params = params.clone();
     let mut rounds = 0;
     loop {
-        let result = core.exchange(ctx, round_params.as_ref()).await?;
+        let result = core.exchange(ctx, round_params.as_ref()).await;
+        let result = if rounds == 0 { result? } else { result.map_err(after_a_round)? };
         if !core.peer().is_some_and(|peer| peer.modern) {
             return Ok(result);
         }
@@ -203,12 +204,12 @@ async fn run(core: &Arc<Core>, ctx: &Arc<Ctx>, params: Option<Raw>) -> Result<Ra
             Outcome::InputRequired { questions, state } => {
                 rounds += 1;
                 if rounds > core.options.max_rounds {
-                    return Err(still_asks(rounds));
+                    return Err(after_a_round(still_asks(rounds)));
                 }
                 if questions.is_empty() {
                     tokio::time::sleep(EMPTY_ROUND).await;
                 }
-                let answers = answer(core, ctx, questions).await?;
+                let answers = answer(core, ctx, questions).await.map_err(after_a_round)?;
                 let mut next = params.clone().unwrap_or_else(Raw::empty_object);
                 // These belong to one round only: what the caller's parameters say is replaced, what the round before said is
                 // not in them.
@@ -226,6 +227,20 @@ async fn run(core: &Arc<Core>, ctx: &Arc<Ctx>, params: Option<Raw>) -> Result<Ra
                 round_params = Some(next);
             }
         }
+    }
+}
+
+/// The server has worked on the request before it asked: whatever a later round meets, no error but the server's own says what ran.
+fn after_a_round(error: CallError) -> CallError {
+    match error {
+        CallError::Transport { message } | CallError::Invalid { message } => {
+            CallError::OutcomeUnknown { message }
+        }
+        CallError::Auth(error) => CallError::OutcomeUnknown {
+            message: format!("the server asked for something, and then: {error}"),
+        },
+        CallError::Closed => CallError::OutcomeUnknown { message: "the client was closed".into() },
+        error => error,
     }
 }
 

@@ -98,7 +98,7 @@ impl Client {
                 Err((error @ CallError::Transport { .. }, _)) => {
                     let wait = core.options.reconnect.backoff(failures, crate::core::random());
                     failures += 1;
-                    if Instant::now() + wait > began + core.options.connect_outage {
+                    if http.failure_lasts() || Instant::now() + wait > began + core.options.connect_outage {
                         return Err(failed(&core, error));
                     }
                     tokio::time::sleep(wait).await;
@@ -206,7 +206,9 @@ impl Client {
                     let mut peer = (*self.peer()).clone();
                     peer.modern = false;
                     peer.revision = revision.as_str().into();
-                    peer.session = session.as_deref().and_then(|session| HeaderValue::from_str(session).ok());
+                    peer.set_session(
+                        session.as_deref().and_then(|session| HeaderValue::from_str(session).ok()),
+                    );
                     // Not this client's session: its end is not ours to repair.
                     peer.generation = if self.peer().session == peer.session { peer.generation } else { 0 };
                     let policy = core.options.reconnect;

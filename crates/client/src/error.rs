@@ -13,7 +13,7 @@ pub enum CallError {
     #[error("the server answered with error {}: {}", .0.code, .0.message)]
     Protocol(ErrorObject),
     /// The request did not get through, and certainly did not run: it can be repeated.
-    #[error("{message}; the request did not run and can be repeated")]
+    #[error("{message}; the request did not run")]
     Transport {
         /// What happened, for a person.
         message: String,
@@ -43,7 +43,8 @@ pub enum CallError {
     /// The client was closed, before the request was sent.
     #[error("the client is closed")]
     Closed,
-    /// The request cannot be sent as it is, or the answer cannot be read.
+    /// The request cannot be sent as it is, or the answer of one that only reads cannot be read. What may have had an effect, a tool
+    /// or a call whose server has asked something already, ends with [`OutcomeUnknown`](Self::OutcomeUnknown) instead.
     #[error("{message}")]
     Invalid {
         /// What is wrong with it, for a person.

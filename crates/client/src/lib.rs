@@ -23,6 +23,7 @@ mod era;
 mod error;
 mod handler;
 mod http;
+mod listening;
 mod noise;
 mod options;
 mod peer;
@@ -37,6 +38,8 @@ pub use authorize::{AuthAnswer, AuthError, AuthRequest, Authorizer, StaticHeader
 pub use client::Client;
 pub use error::{CallError, ConnectError, TimeLimit};
 pub use handler::{ElicitReply, Elicitation, Handler, Handlers, List, LogMessage, Progress, Root};
+pub use http::connection_trouble;
+pub use listening::{Change, ListenFilter, Listening};
 pub use options::{CallOptions, Canceller, ClientOptions, Era};
 pub use peer::Peer;
 pub use pipe::{Connector, Pipe, PipeReceiver, PipeSender, TransportError};

@@ -38,6 +38,15 @@ impl Peer {
         Self::new(bowline_proto::client::MODERN.into(), true, info, result, None)
     }
 
+    /// Puts another session in its place.
+    pub(crate) fn set_session(&mut self, mut session: Option<HeaderValue>) {
+        // Whoever has it has the session: no `Debug` shows it.
+        if let Some(session) = &mut session {
+            session.set_sensitive(true);
+        }
+        self.session = session;
+    }
+
     fn new(
         revision: Arc<str>,
         modern: bool,
@@ -45,7 +54,7 @@ impl Peer {
         result: Raw,
         session: Option<HeaderValue>,
     ) -> Self {
-        Self {
+        let mut peer = Self {
             revision,
             modern,
             capabilities: result.member("capabilities").unwrap_or_else(Raw::empty_object),
@@ -53,8 +62,10 @@ impl Peer {
             instructions: result.member("instructions").and_then(|text| text.string()),
             result,
             generation: 0,
-            session,
-        }
+            session: None,
+        };
+        peer.set_session(session);
+        peer
     }
 
     /// Whether the server declared this capability.
@@ -66,5 +77,18 @@ impl Peer {
     pub(crate) fn says_list_changed(&self, capability: &str) -> bool {
         let declared = self.capabilities.member(capability).and_then(|value| value.member("listChanged"));
         declared.is_some_and(|value| value.as_str() == "true")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_shows_no_session() {
+        let result = Raw::parse(r#"{"protocolVersion":"2025-11-25"}"#).unwrap();
+        let peer = Peer::legacy(result, Some(HeaderValue::from_static("hunter2"))).unwrap();
+        let shown = format!("{peer:?}");
+        assert!(shown.contains("2025-11-25") && !shown.contains("hunter2"), "{shown}");
     }
 }

@@ -68,20 +68,25 @@ impl Target {
 }
 
 fn parse(url: &str) -> Result<Uri, ConnectError> {
-    let bad =
-        |message: &str| ConnectError::BadUrl { url: without_userinfo(url), message: message.to_owned() };
+    let bad = |message: &str| ConnectError::BadUrl { url: shown(url), message: message.to_owned() };
     let text = url.split('#').next().unwrap_or_default();
-    let uri: Uri = text.parse().map_err(|error: http::uri::InvalidUri| bad(&error.to_string()))?;
-    let has_scheme = matches!(uri.scheme_str(), Some("http" | "https"));
-    let Some(authority) = uri.authority().filter(|_| has_scheme) else {
+    let scheme = text
+        .split_once("://")
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https"));
+    let Some((_, rest)) = scheme else {
         return Err(bad("not an address that starts with http:// or https://"));
     };
-    if authority.as_str().contains('@') {
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    if authority.contains('@') {
         return Err(bad("a user name or password in the address is not sent; use a header"));
     }
+    if authority.is_empty() || authority.starts_with(':') {
+        return Err(bad("the host is missing, as in http://HOST:8000/mcp"));
+    }
+    let uri: Uri = text.parse().map_err(|error: http::uri::InvalidUri| bad(&error.to_string()))?;
     // Without this it would be the usual port of the scheme, which nobody named.
-    let port = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
-    if port.len() > 1 && authority.port_u16().is_none() {
+    let port = uri.authority().and_then(|all| all.as_str().strip_prefix(all.host())).unwrap_or_default();
+    if port.len() > 1 && uri.port_u16().is_none() {
         return Err(bad("the port is no number up to 65535"));
     }
     if uri.path().is_empty() {
@@ -91,15 +96,19 @@ fn parse(url: &str) -> Result<Uri, ConnectError> {
     Ok(uri)
 }
 
-/// An address as it may be shown: errors end up in the logs of hosts.
-fn without_userinfo(url: &str) -> String {
+/// An address as it may be shown, without a password and without a query, which may be a key: errors end up in the logs of hosts.
+pub(crate) fn shown(url: &str) -> String {
+    if url.is_empty() {
+        return "the empty address".into();
+    }
     let begin = url.find("://").map_or(0, |at| at + 3);
     let end = url[begin..].find('/').map_or(url.len(), |at| begin + at);
     // What has a slash in its password is no address: then it may go as far as to the last such sign of all.
-    match url[begin..end].rfind('@').or_else(|| url[begin..].rfind('@')) {
+    let shown = match url[begin..end].rfind('@').or_else(|| url[begin..].rfind('@')) {
         Some(at) => format!("{}***{}", &url[..begin], &url[begin + at..]),
         None => url.to_owned(),
-    }
+    };
+    shown.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
 impl fmt::Display for Target {
@@ -165,24 +174,37 @@ mod tests {
             assert_eq!(Target::http(url).unwrap().to_string(), url);
         }
         assert_eq!(Target::http("https://a:1/mcp?key=secret#x").unwrap().to_string(), "https://a:1/mcp");
-        for url in [
-            "",
-            "a/mcp",
-            "ftp://a/",
-            "http://",
-            "http://u:p@a/",
-            "http://a b/",
-            "http://a:80x/",
-            "http://a:65536/",
+        assert_eq!(Target::http("HTTP://a/x").unwrap().to_string(), "http://a/x");
+        for (url, why) in [
+            ("", "starts with http://"),
+            ("a/mcp", "starts with http://"),
+            ("ftp://a/", "starts with http://"),
+            ("http:/a/", "starts with http://"),
+            ("http://", "the host is missing"),
+            ("https:///mcp", "the host is missing"),
+            ("http://:8000/mcp", "the host is missing"),
+            ("http://?x=1", "the host is missing"),
+            ("http://u:p@a/", "user name or password"),
+            ("http://a b/", "invalid uri character"),
+            ("http://a:80x/", "port"),
+            ("http://a:65536/", "no number up to 65535"),
         ] {
-            assert!(matches!(Target::http(url), Err(ConnectError::BadUrl { .. })), "{url}");
+            match Target::http(url) {
+                Err(ConnectError::BadUrl { message, .. }) => {
+                    assert!(message.contains(why), "{url}: {message}");
+                }
+                other => panic!("{url}: {other:?}"),
+            }
         }
+        let message = Target::http("ftp://a/x?key=hunter2").unwrap_err().to_string();
+        assert!(message.starts_with("ftp://a/x: ") && !message.contains("hunter2"), "{message}");
         for url in [
             "http://u:secret@a/x@y",
             "http://u:secret@",
             "ftp://u:sec@ret@a/",
             "u:secret@a",
             "http://u:x/secret@a/mcp",
+            "http://u:x?secret@a/mcp",
         ] {
             let message = Target::http(url).unwrap_err().to_string();
             assert!(!message.contains("secret") && !message.contains("ret@"), "{message}");

@@ -65,7 +65,12 @@ impl Client {
     ) -> Result<ToolOutput, CallError> {
         let arguments = written(arguments)?;
         let params = Raw::from_members([("name", text(name)), ("arguments", arguments)]);
-        self.kept(self.request_with("tools/call", Some(params), options).await?)
+        let result = self.request_with("tools/call", Some(params), options).await?;
+        self.kept(result).map_err(|error| match error {
+            // It ran, whatever its result says.
+            CallError::Invalid { message } => CallError::OutcomeUnknown { message },
+            error => error,
+        })
     }
 
     /// Reads a resource: the result as it came.

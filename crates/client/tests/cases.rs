@@ -11,6 +11,8 @@ mod calls;
 mod credentials;
 #[path = "cases/eras.rs"]
 mod eras;
+#[path = "cases/listening.rs"]
+mod listening;
 #[path = "cases/matrix.rs"]
 mod matrix;
 #[path = "cases/modern.rs"]

@@ -1,34 +1,12 @@
 //! The two eras, as the gateway translates between them: a modern client in front of a legacy server, and the other way round. Pure.
 //!
-//! What a modern answer has beside a legacy one is the endpoint's to add, and what a legacy client may see of a modern one is
-//! [`bowline_proto::modern::to_legacy`]'s.
+//! What a modern answer has beside a legacy one is the endpoint's to add, and what of a message the other era may see is
+//! [`bowline_proto::projection`]'s.
 
 use bowline_proto::jsonrpc::{Notification, Raw, Request};
-use bowline_proto::modern::meta::{
-    CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO, SUBSCRIPTION_ID,
-};
+use bowline_proto::modern::meta::{SERVER_INFO, SUBSCRIPTION_ID};
+use bowline_proto::projection::result_for_legacy;
 use bowline_proto::revision::Revision;
-
-/// The parameters of a modern request for a legacy server: without what only this revision has. The trace context stays, and whatever
-/// else nobody here knows.
-pub(crate) fn request_for_legacy(params: Option<Raw>) -> Option<Raw> {
-    let params = params?;
-    let Some(members) = params.members() else { return Some(params) };
-    let mut kept: Vec<(String, Raw)> = Vec::with_capacity(members.len());
-    for (name, value) in members {
-        match name.as_str() {
-            "inputResponses" | "requestState" => {}
-            "_meta" => {
-                let meta = without(&value, &[PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL]);
-                if meta.members().is_none_or(|members| !members.is_empty()) {
-                    kept.push((name, meta));
-                }
-            }
-            _ => kept.push((name, value)),
-        }
-    }
-    Some(Raw::from_members(kept))
-}
 
 /// The parameters of a request without what belongs to a round, for a server that has rounds of its own.
 pub(crate) fn without_round(params: Option<Raw>) -> Option<Raw> {
@@ -53,16 +31,14 @@ pub(crate) fn discovered(result: &Raw) -> Option<Raw> {
     Some(Raw::from_members(members))
 }
 
-/// A notification of a modern server's listening stream, as everybody else knows it.
-pub(crate) fn untagged(notification: &Notification) -> Notification {
-    let Some(params) = &notification.params else { return notification.clone() };
-    let Some(meta) = params.member("_meta").filter(Raw::is_object) else { return notification.clone() };
-    let meta = without(&meta, &[SUBSCRIPTION_ID]);
-    let params = match meta.members() {
-        Some(members) if members.is_empty() => without(params, &["_meta"]),
-        _ => params.with_member("_meta", &meta).unwrap_or_else(|| params.clone()),
-    };
-    Notification { method: notification.method.clone(), params: Some(params) }
+/// What a process says of itself, for a legacy client: without what only a modern one has.
+pub(crate) fn hello_for_legacy(hello: Raw) -> Raw {
+    let modern = hello.member("protocolVersion").and_then(|version| version.string());
+    if modern.as_deref() != Some(Revision::NEWEST_MODERN.as_str()) {
+        return hello;
+    }
+    // What it is made of (`discovered`) has no kind, so that it is an end.
+    result_for_legacy(Revision::NEWEST_LEGACY, "initialize", hello.clone()).unwrap_or(hello)
 }
 
 /// The listening request that a notification belongs to, by the id that it was sent under.
@@ -131,26 +107,6 @@ mod tests {
     }
 
     #[test]
-    fn a_legacy_server_sees_nothing_of_the_modern_era_but_the_trace() {
-        let legacy = |params: Value| request_for_legacy(Some(raw(&params))).unwrap().to::<Value>().unwrap();
-        assert_eq!(
-            legacy(json!({
-                "name": "x", "arguments": { "requestState": 1 }, "requestState": "s", "inputResponses": {},
-                "_meta": {
-                    PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}, CLIENT_INFO: {}, LOG_LEVEL: "info",
-                    "progressToken": 1, "traceparent": "00-a-b-01", "tracestate": "k=v", "baggage": "k=v",
-                },
-            })),
-            json!({
-                "name": "x", "arguments": { "requestState": 1 },
-                "_meta": { "progressToken": 1, "traceparent": "00-a-b-01", "tracestate": "k=v", "baggage": "k=v" },
-            })
-        );
-        assert_eq!(legacy(json!({ "_meta": { PROTOCOL_VERSION: "x" } })), json!({}));
-        assert_eq!(request_for_legacy(None), None);
-    }
-
-    #[test]
     fn what_a_modern_server_is_is_said_as_a_legacy_one_would() {
         let result = json!({
             "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} }, "instructions": "i",
@@ -163,16 +119,21 @@ mod tests {
                 "serverInfo": { "name": "s", "version": "1" }, "instructions": "i",
             })
         );
+        let mut extended = result.clone();
+        extended["capabilities"]["extensions"] = json!({ "x/y": {} });
+        let hello = discovered(&raw(&extended)).unwrap();
+        assert_eq!(hello.member("capabilities").unwrap().to::<Value>().unwrap(), extended["capabilities"]);
+        let told = hello_for_legacy(hello).member("capabilities").unwrap();
+        assert_eq!(told.to::<Value>().unwrap(), json!({ "tools": {} }));
+        let own = raw(&json!({ "protocolVersion": "2025-11-25", "capabilities": extended["capabilities"] }));
+        assert_eq!(hello_for_legacy(own.clone()), own, "a legacy server and its client know each other");
         assert_eq!(discovered(&raw(&json!({ "supportedVersions": ["2031-01-01"] }))), None);
         assert_eq!(discovered(&raw(&json!({}))), None);
     }
 
     #[test]
-    fn the_tag_of_a_listening_stream_is_taken_off() {
+    fn the_tag_of_a_listening_stream_is_read() {
         let tagged = |params: Value| Notification::new("n", Some(raw(&params)));
-        let plain = |params: Value| untagged(&tagged(params)).params.unwrap().to::<Value>().unwrap();
-        assert_eq!(plain(json!({ "uri": "a", "_meta": { SUBSCRIPTION_ID: 7 } })), json!({ "uri": "a" }));
-        assert_eq!(plain(json!({ "_meta": { SUBSCRIPTION_ID: 7, "x": 1 } })), json!({ "_meta": { "x": 1 } }));
         assert_eq!(subscription_of(&tagged(json!({ "_meta": { SUBSCRIPTION_ID: 7 } }))), Some(7));
         assert_eq!(subscription_of(&tagged(json!({ "_meta": { SUBSCRIPTION_ID: "7" } }))), Some(7));
         assert_eq!(subscription_of(&Notification::new("n", None)), None);

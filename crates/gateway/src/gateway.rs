@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout};
 use crate::bridge::{Bounds, Bridge};
 use crate::child::Guard;
 use crate::common::Common;
+use crate::era::hello_for_legacy;
 use crate::options::{GatewayOptions, Sharing};
 use crate::pool::Pool;
 use crate::reissue::Reissues;
@@ -239,16 +240,16 @@ impl RawHandler for Gateway {
         match &self.mode {
             // Should the client leave or the start fail, the endpoint says so with `ended`.
             Mode::PerSession { sessions, .. } => match self.start(sessions, hello) {
-                Ok(session) => Box::pin(async move { Ok(session.hello().await?) }),
+                Ok(session) => Box::pin(async move { Ok(hello_for_legacy(session.hello().await?)) }),
                 Err(error) => Box::pin(std::future::ready(Err(error))),
             },
             Mode::Shared(shared) => {
                 let shared = shared.clone();
-                Box::pin(async move { Ok(shared.hello(&hello.peer).await?) })
+                Box::pin(async move { Ok(hello_for_legacy(shared.hello(&hello.peer).await?)) })
             }
             Mode::Pool(pool) => {
                 let pool = pool.clone();
-                Box::pin(async move { Ok(pool.hello().await?) })
+                Box::pin(async move { Ok(hello_for_legacy(pool.hello().await?)) })
             }
         }
     }

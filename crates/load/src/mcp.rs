@@ -3,6 +3,7 @@
 use crate::{LoadError, Target, Template, http::Connection, template::Stamped};
 use bowline_proto::sse::{Decoder, Limits};
 use serde_json::Value;
+use std::fmt;
 
 /// The largest answer that is read whole, in bytes.
 pub(crate) const MAX_ANSWER: usize = 64 * 1024 * 1024;
@@ -11,7 +12,7 @@ pub(crate) const MAX_ANSWER: usize = 64 * 1024 * 1024;
 const REVISION: &str = "2025-11-25";
 
 /// What every later request of a client carries.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Session {
     /// `None`: the endpoint has no sessions.
     pub id: Option<String>,
@@ -37,6 +38,13 @@ impl Session {
 
     pub(crate) fn post(&self, target: &Target, template: &Template) -> Stamped {
         Stamped::new(template, target.request("POST", &self.lines(), &template.body()))
+    }
+}
+
+impl fmt::Debug for Session {
+    /// Without the id, which is a key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("revision", &self.revision).finish_non_exhaustive()
     }
 }
 

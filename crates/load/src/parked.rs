@@ -6,15 +6,23 @@ use crate::{
     turns::{Share, Turns},
 };
 use bowline_proto::sse::{Decoder, Limits};
+use std::fmt;
 use std::time::Duration;
 
 /// A call that runs while nobody is connected to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Parked {
     /// Which of the sessions it belongs to, by its place among them.
     pub session: usize,
     /// The last event id that its client has.
     pub last_event_id: String,
+}
+
+impl fmt::Debug for Parked {
+    /// Without the event id, which is a key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parked").field("session", &self.session).finish_non_exhaustive()
+    }
 }
 
 /// What a connection to a stream showed.

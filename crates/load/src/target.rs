@@ -1,10 +1,10 @@
 //! Whom the load goes to.
 
 use crate::LoadError;
-use std::net::SocketAddr;
+use std::{fmt, net::SocketAddr};
 
 /// An endpoint.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Target {
     /// Where its connections go.
     pub address: SocketAddr,
@@ -19,7 +19,7 @@ impl Target {
     /// # Errors
     /// When the URL is of another form, its host is not known, or a header would break the request.
     pub async fn find(url: &str, headers: &[(String, String)]) -> Result<Self, LoadError> {
-        let wrong = |why| LoadError::Url { url: url.to_owned(), why };
+        let wrong = |why| LoadError::Url { url: shown(url), why };
         let Some(rest) = url.strip_prefix("http://") else {
             return Err(wrong(if url.starts_with("https://") {
                 "TLS is not spoken here; measure the endpoint behind what ends TLS"
@@ -28,8 +28,11 @@ impl Target {
             }));
         };
         let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
-        if authority.is_empty() || authority.contains('@') {
-            return Err(wrong("there has to be a host, and nothing before it"));
+        if authority.contains('@') {
+            return Err(wrong("a user name or password in it is not sent; use a header"));
+        }
+        if authority.is_empty() || authority.starts_with(':') {
+            return Err(wrong("the host is missing, as in http://HOST:8000/mcp"));
         }
         if !url.bytes().all(|byte| byte.is_ascii_graphic()) || path.contains('#') {
             return Err(wrong("it has characters that a URL does not have"));
@@ -66,10 +69,60 @@ impl Target {
     }
 }
 
+impl fmt::Debug for Target {
+    /// The address alone: headers are secrets, and so may be what stands behind the path.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// A URL as an error may show it: without a password, and without a query, which may be a key.
+fn shown(url: &str) -> String {
+    let begin = url.find("://").map_or(0, |at| at + 3);
+    let end = url[begin..].find('/').map_or(url.len(), |at| begin + at);
+    // What has a slash in its password is no address: then it may go as far as to the last such sign of all.
+    let shown = match url[begin..end].rfind('@').or_else(|| url[begin..].rfind('@')) {
+        Some(at) => format!("{}***{}", &url[..begin], &url[begin + at..]),
+        None => url.to_owned(),
+    };
+    shown.split(['?', '#']).next().unwrap_or_default().to_owned()
+}
+
 impl Target {
     /// The bytes of a request of `session`, for a caller that writes and reads them itself.
     #[must_use]
     pub fn post(&self, session: &crate::Session, template: &crate::Template) -> Vec<u8> {
         session.post(self, template).stamp(0, 0).to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_wrong_with_a_url_is_said_without_its_secrets() {
+        for (url, why) in [
+            ("http://", "the host is missing"),
+            ("http://:8000/mcp?k=hunter2", "the host is missing"),
+            ("http://u:hunter2@a/", "a user name or password"),
+            ("http://u:x?hunter2@a/", "a user name or password"),
+            ("https://a/?k=hunter2", "TLS is not spoken here"),
+            ("ftp://a/", "does not begin with http://"),
+        ] {
+            let error = Target::find(url, &[]).await.unwrap_err().to_string();
+            assert!(error.contains(why) && !error.contains("hunter2"), "{url}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn debug_shows_no_secret() {
+        let headers = [("Authorization".to_owned(), "Bearer hunter2".to_owned())];
+        let target = Target::find("http://127.0.0.1:9/mcp?k=hunter2", &headers).await.unwrap();
+        let shown = format!("{target:?}");
+        assert!(shown.contains("127.0.0.1:9") && !shown.contains("hunter2"), "{shown}");
+        let session = crate::Session { id: Some("hunter2".into()), revision: "2025-11-25".into() };
+        let shown = format!("{session:?}");
+        assert!(shown.contains("2025-11-25") && !shown.contains("hunter2"), "{shown}");
     }
 }

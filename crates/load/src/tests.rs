@@ -168,7 +168,7 @@ async fn urls_and_headers_that_cannot_be_sent_are_refused() {
         ("https://example.com/mcp", "TLS"),
         ("example.com/mcp", "http://"),
         ("http:///mcp", "host"),
-        ("http://u@h/mcp", "host"),
+        ("http://u@h/mcp", "a user name"),
         ("http://127.0.0.1/a b", "characters"),
     ] {
         let error = Target::find(url, &[]).await.unwrap_err().to_string();

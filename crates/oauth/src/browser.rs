@@ -1,21 +1,16 @@
 //! A login in the browser of this machine, or of another one whose answer is pasted.
 
 use std::fmt;
-use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use oauth2::url::Url;
 use tokio::process::Command;
-use tokio::sync::oneshot;
 
 use crate::loopback::{Loopback, LoopbackOptions};
 use crate::prompt::{Prompt, PromptError, Question, Waiting, query_with_state};
 use crate::secret::Secret;
-
-/// Bytes of a pasted line that are read.
-const MAX_LINE: u64 = 16 * 1024;
 
 /// How a browser is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,9 +26,10 @@ pub enum Opener {
 /// What a login tells the person; the program decides where it goes. Never to the standard output of a stdio server.
 pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Where pasted answers come from: called once for a login; the future yields lines until there are no more. Dropping it ends the interest.
+/// Where pasted answers come from.
 pub trait Lines: Send + Sync + 'static {
-    /// The next line, without its end; none when there are no more.
+    /// The next line; none when there are no more. Dropping the future ends the interest: a line that comes later is somebody else's and
+    /// must not be taken.
     fn next(&self) -> BoxFuture<'_, Option<String>>;
 }
 
@@ -189,36 +185,6 @@ fn system_opener() -> Option<String> {
         return Some("open".into());
     }
     (set("DISPLAY").is_some() || set("WAYLAND_DISPLAY").is_some()).then(|| "xdg-open".into())
-}
-
-/// Lines from the controlling terminal, so that the standard input stays with the protocol that is spoken there.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct TerminalLines;
-
-impl TerminalLines {
-    /// Lines from the terminal, if there is one.
-    #[must_use]
-    pub fn open() -> Option<Self> {
-        std::fs::File::open("/dev/tty").ok().map(|_| Self)
-    }
-}
-
-impl Lines for TerminalLines {
-    fn next(&self) -> BoxFuture<'_, Option<String>> {
-        let (send, receive) = oneshot::channel();
-        // A thread of its own, not one of the runtime: a read from a terminal cannot be stopped, and must not hold up the end.
-        let reader = std::thread::Builder::new().name("login-paste".into()).spawn(move || {
-            use std::io::Read as _;
-            let mut line = String::new();
-            let read = std::fs::File::open("/dev/tty")
-                .and_then(|tty| BufReader::new(tty).take(MAX_LINE).read_line(&mut line));
-            let _ = send.send(read.is_ok_and(|bytes| bytes > 0).then_some(line)); // nobody waits any more: the login is over
-        });
-        Box::pin(async move {
-            reader.ok()?;
-            receive.await.ok().flatten()
-        })
-    }
 }
 
 #[cfg(test)]

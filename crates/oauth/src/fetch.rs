@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_client::connection_trouble;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::USER_AGENT;
@@ -94,14 +95,17 @@ impl HyperFetch {
             .headers_mut()
             .entry(USER_AGENT)
             .or_insert(HeaderValue::from_static(concat!("bowline/", env!("CARGO_PKG_VERSION"))));
-        let answer =
-            self.client.request(request).await.map_err(|error| FetchError::Unreachable(chain(&error)))?;
+        let uri = request.uri().clone();
+        let unreachable = |error: &(dyn std::error::Error + 'static)| {
+            FetchError::Unreachable(connection_trouble(&uri, error))
+        };
+        let answer = self.client.request(request).await.map_err(|error| unreachable(&error))?;
         let (parts, body) = answer.into_parts();
         let body = Limited::new(body, self.limits.body).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {
                 FetchError::TooLarge(self.limits.body)
             } else {
-                FetchError::Unreachable(chain(error.as_ref()))
+                unreachable(error.as_ref())
             }
         })?;
         Ok(Response::from_parts(parts, body.to_bytes()))
@@ -116,19 +120,4 @@ impl Fetch for HyperFetch {
                 .unwrap_or(Err(FetchError::TimedOut(self.limits.total)))
         })
     }
-}
-
-/// An error with its causes, as one line: hyper's own text leaves out what happened.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let more = next.to_string();
-        if !text.ends_with(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = next.source();
-    }
-    text
 }

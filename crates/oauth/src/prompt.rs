@@ -1,6 +1,6 @@
 //! The part of a person: to say yes in a browser.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use futures_util::future::BoxFuture;
 use oauth2::url::Url;
@@ -48,7 +48,7 @@ pub trait Waiting: Send {
 }
 
 /// What a person is asked.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Question {
     /// The address of the authorization request: `https`, or `http` on this machine.
     pub url: Url,
@@ -56,6 +56,18 @@ pub struct Question {
     pub state: Secret,
     /// How long to wait.
     pub deadline: Duration,
+}
+
+impl fmt::Debug for Question {
+    /// The address without its query, which holds the `state`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut url = self.url.clone();
+        url.set_query(None);
+        f.debug_struct("Question")
+            .field("url", &url.as_str())
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The query of a redirect if it carries `state` (compared in constant time).

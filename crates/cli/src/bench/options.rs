@@ -1,8 +1,11 @@
 //! What `bowline bench` is told.
 
 use crate::duration;
+use crate::untold::untold;
 use bowline_load::Template;
 use std::time::Duration;
+
+untold!(BenchOptions);
 
 /// The longest load.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
@@ -37,7 +40,7 @@ pub(crate) enum Output {
 /// --connections and --count; it runs on one thread. Sessions that it opens are ended. Only measure servers that you may: it is real load.
 ///
 /// Exit codes: 0 every request was answered with a result; 1 some were not, or nothing could be measured; 2 wrong usage.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct BenchOptions {
     /// The endpoint, such as <http://127.0.0.1:8000/mcp>.
     pub(crate) url: String,

@@ -18,9 +18,11 @@ pub(crate) enum AddressError {
 /// Checks an address: `https`, or `http` to this machine, or any `http` where that is allowed.
 pub(super) fn check(url: &str, allow_http: bool) -> Result<Url, AddressError> {
     // The client's own rules come first; their message says what is wrong.
-    Target::http(url)?;
-    let bad =
-        |error: &dyn std::fmt::Display| ConnectError::BadUrl { url: url.into(), message: error.to_string() };
+    let target = Target::http(url)?;
+    let bad = |error: &dyn std::fmt::Display| ConnectError::BadUrl {
+        url: target.to_string(),
+        message: error.to_string(),
+    };
     let parsed = Url::parse(url).map_err(|error| bad(&error))?;
     if parsed.scheme() == "http" && !allow_http && !is_here(&parsed) {
         let mut shown = parsed;

@@ -1,18 +1,28 @@
 //! Arguments as they are typed: `key=value`, `key:=json`, a JSON object, or one on stdin.
 
 use super::failure::Failure;
-use serde_json::{Map, Value};
-use std::io::{IsTerminal as _, Read as _};
+use crate::untold::untold;
+use bowline_client::Raw;
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    io::{IsTerminal as _, Read as _},
+};
+
+untold!(Arguments);
 
 /// Bytes of stdin that are read.
 const MAX_STDIN: u64 = 64 * 1024 * 1024;
 
+/// Arguments by name, each as the JSON text that was typed: numbers keep their digits.
+pub(super) type Named = BTreeMap<String, Raw>;
+
 /// Where the arguments come from.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Default, PartialEq)]
 pub(super) struct Arguments {
     base: Option<String>,
     stdin: bool,
-    pairs: Vec<(String, Value)>,
+    pairs: Vec<(String, Raw)>,
 }
 
 impl Arguments {
@@ -36,12 +46,12 @@ impl Arguments {
             };
             let (key, value) = match key.strip_suffix(':') {
                 Some(key) => {
-                    let value = serde_json::from_str(value).map_err(|error| {
+                    let value = Raw::parse(value).map_err(|error| {
                         Failure::usage(format!("{key}:= needs JSON ({error}); for a text write {key}=..."))
                     })?;
                     (key, value)
                 }
-                None => (key, Value::from(value)),
+                None => (key, Raw::from_trusted(Value::from(value).to_string().into())),
             };
             if key.is_empty() {
                 return Err(Failure::usage(format!("{word:?} has no name before its sign")));
@@ -52,16 +62,16 @@ impl Arguments {
     }
 
     /// The object; reads stdin where that is wanted. `whole` members go first, single ones over them.
-    pub(super) fn read(self) -> Result<Map<String, Value>, Failure> {
+    pub(super) fn read(self) -> Result<Named, Failure> {
         let stdin = if self.stdin { Some(from_stdin()?) } else { None };
         self.object(stdin.as_deref())
     }
 
-    fn object(self, stdin: Option<&str>) -> Result<Map<String, Value>, Failure> {
-        let mut all = Map::new();
+    fn object(self, stdin: Option<&str>) -> Result<Named, Failure> {
+        let mut all = Named::new();
         for (what, text) in [("--json", self.base.as_deref()), ("stdin", stdin)] {
             if let Some(text) = text {
-                let object: Map<String, Value> = serde_json::from_str(text)
+                let object: Named = serde_json::from_str(text)
                     .map_err(|error| Failure::usage(format!("{what}: a JSON object is needed: {error}")))?;
                 all.extend(object);
             }
@@ -94,7 +104,15 @@ mod tests {
 
     fn read(words: &[&str], json: Option<&str>, stdin: Option<&str>) -> Result<Value, Failure> {
         let words = words.iter().map(|&word| word.to_owned()).collect();
-        Arguments::new(words, json)?.object(stdin).map(Value::from)
+        Ok(serde_json::to_value(Arguments::new(words, json)?.object(stdin)?).unwrap())
+    }
+
+    #[test]
+    fn numbers_keep_their_digits() {
+        let words = ["a:=18446744073709551616", "b:=0.10000000000000000555", "c:= 1e400"].map(str::to_owned);
+        let found = Arguments::new(words.to_vec(), Some(r#"{"d":1.0}"#)).unwrap().object(None).unwrap();
+        let wanted = r#"{"a":18446744073709551616,"b":0.10000000000000000555,"c":1e400,"d":1.0}"#;
+        assert_eq!(serde_json::to_string(&found).unwrap(), wanted);
     }
 
     #[test]

@@ -6,48 +6,38 @@ use super::{
     text::clean,
 };
 use bowline_client::{ElicitReply, Elicitation, ErrorObject, Raw};
-use parking_lot::Mutex;
+use bowline_oauth::{Lines as _, TerminalLines};
 use std::{
-    io::{self, BufRead as _, IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     sync::Arc,
 };
-use tokio::sync::oneshot;
-
-/// Bytes of a typed line that are read.
-const MAX_LINE: u64 = 64 * 1024;
+use tokio::sync::Mutex;
 
 /// One question at a time has the terminal.
-static TERMINAL: Mutex<()> = Mutex::new(());
+static TERMINAL: Mutex<()> = Mutex::const_new(());
 
-/// Answers a question.
+/// Answers a question. One that the server took back (the future is dropped) takes no line of those that follow.
 ///
 /// # Errors
-/// When no thread can be had for it.
+/// None: who cannot be asked declines.
 pub(super) async fn answer(screen: Arc<Screen>, asked: Elicitation) -> Result<ElicitReply, ErrorObject> {
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+    let talks = io::stdin().is_terminal() && io::stderr().is_terminal();
+    let Some(lines) = TerminalLines::open().filter(|_| talks) else {
         let message = match &asked {
             Elicitation::Form { message, .. } | Elicitation::Url { message, .. } => message.clone(),
             _ => String::new(),
         };
         screen.line(&format!("declined, as there is no terminal to ask on: {}", clean(&message)));
         return Ok(ElicitReply::Decline);
-    }
+    };
     screen.clear();
-    let (done, said) = oneshot::channel();
-    // A thread of its own, not one of the runtime: a read from a terminal cannot be stopped, and must not hold up the end.
-    let thread = std::thread::Builder::new().name("question".into()).spawn(move || {
-        let _alone = TERMINAL.lock();
-        // Nobody waits any more where the server took the question back.
-        drop(done.send(put(&mut Terminal, &asked)));
-    });
-    let failed = || ErrorObject::internal("local", "the question could not be asked");
-    thread.map_err(|_| failed())?;
-    said.await.map_err(|_| failed())
+    let _alone = TERMINAL.lock().await;
+    Ok(put(&mut Terminal(lines), &asked).await)
 }
 
-fn put(person: &mut dyn Person, asked: &Elicitation) -> ElicitReply {
+async fn put(person: &mut impl Person, asked: &Elicitation) -> ElicitReply {
     match asked {
-        Elicitation::Form { message, schema } => match form::fill(person, message, schema) {
+        Elicitation::Form { message, schema } => match form::fill(person, message, schema).await {
             Said::Yes(content) => ElicitReply::Accept(Raw::from_value(&content).ok()),
             Said::No => ElicitReply::Decline,
             Said::Nothing => ElicitReply::Cancel,
@@ -55,7 +45,7 @@ fn put(person: &mut dyn Person, asked: &Elicitation) -> ElicitReply {
         Elicitation::Url { message, url, .. } => {
             person.tell(&format!("The server asks: {}", clean(message)));
             person.tell(&format!("It wants you to open this page:\n\n    {}\n", clean(url)));
-            match form::agrees(person, "Open it yourself, and say whether you agree [y/n] ") {
+            match form::agrees(person, "Open it yourself, and say whether you agree [y/n] ").await {
                 Some(true) => ElicitReply::Accept(None),
                 Some(false) => ElicitReply::Decline,
                 None => ElicitReply::Cancel,
@@ -66,7 +56,7 @@ fn put(person: &mut dyn Person, asked: &Elicitation) -> ElicitReply {
 }
 
 /// Whoever sits at the terminal.
-struct Terminal;
+struct Terminal(TerminalLines);
 
 impl Person for Terminal {
     fn tell(&mut self, text: &str) {
@@ -74,12 +64,9 @@ impl Person for Terminal {
         drop(writeln!(io::stderr(), "{text}"));
     }
 
-    fn ask(&mut self, prompt: &str) -> Option<String> {
-        use io::Read as _;
+    async fn ask(&mut self, prompt: &str) -> Option<String> {
         drop(write!(io::stderr(), "{prompt}"));
         drop(io::stderr().flush());
-        let mut line = String::new();
-        let read = io::stdin().lock().take(MAX_LINE).read_line(&mut line);
-        read.is_ok_and(|bytes| bytes > 0).then_some(line)
+        self.0.next().await
     }
 }

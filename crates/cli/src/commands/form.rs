@@ -5,10 +5,10 @@ use bowline_client::Raw;
 use serde_json::{Map, Value};
 
 /// Somebody at a terminal.
-pub(super) trait Person {
+pub(super) trait Person: Send {
     fn tell(&mut self, text: &str);
     /// What they type after `prompt`; none when they have had enough (Ctrl-D).
-    fn ask(&mut self, prompt: &str) -> Option<String>;
+    fn ask(&mut self, prompt: &str) -> impl Future<Output = Option<String>> + Send;
 }
 
 /// What they said.
@@ -22,13 +22,13 @@ pub(super) enum Said {
 }
 
 /// Asks whether to answer at all, then each field of `schema`, in its order.
-pub(super) fn fill(person: &mut dyn Person, message: &str, schema: &Raw) -> Said {
+pub(super) async fn fill(person: &mut impl Person, message: &str, schema: &Raw) -> Said {
     person.tell(&format!("The server asks: {}", clean(message)));
     let fields = schema.member("properties").and_then(|fields| fields.members()).unwrap_or_default();
     let required =
         schema.member("required").and_then(|names| names.to::<Vec<String>>().ok()).unwrap_or_default();
     let question = if fields.is_empty() { "Agree? [y/n] " } else { "Answer? [y/n] " };
-    match agrees(person, question) {
+    match agrees(person, question).await {
         Some(true) => {}
         Some(false) => return Said::No,
         None => return Said::Nothing,
@@ -36,7 +36,7 @@ pub(super) fn fill(person: &mut dyn Person, message: &str, schema: &Raw) -> Said
     let mut content = Map::new();
     for (name, field) in fields {
         let field = field.to::<Value>().unwrap_or_default();
-        match ask_field(person, &name, &field, required.contains(&name)) {
+        match ask_field(person, &name, &field, required.contains(&name)).await {
             Some(Some(value)) => drop(content.insert(name, value)),
             Some(None) => {}
             None => return Said::Nothing,
@@ -46,9 +46,9 @@ pub(super) fn fill(person: &mut dyn Person, message: &str, schema: &Raw) -> Said
 }
 
 /// Yes or no; none: neither.
-pub(super) fn agrees(person: &mut dyn Person, question: &str) -> Option<bool> {
+pub(super) async fn agrees(person: &mut impl Person, question: &str) -> Option<bool> {
     loop {
-        match person.ask(question)?.trim().to_ascii_lowercase().as_str() {
+        match person.ask(question).await?.trim().to_ascii_lowercase().as_str() {
             "y" | "yes" => return Some(true),
             "n" | "no" => return Some(false),
             _ => person.tell("y or n; Ctrl-D cancels"),
@@ -57,7 +57,12 @@ pub(super) fn agrees(person: &mut dyn Person, question: &str) -> Option<bool> {
 }
 
 /// The value of one field: `Some(None)`: left empty. None: they have had enough.
-fn ask_field(person: &mut dyn Person, name: &str, field: &Value, required: bool) -> Option<Option<Value>> {
+async fn ask_field(
+    person: &mut impl Person,
+    name: &str,
+    field: &Value,
+    required: bool,
+) -> Option<Option<Value>> {
     let title = field["title"].as_str().unwrap_or(name);
     if let Some(about) = field["description"].as_str() {
         person.tell(&format!("  {}", clean(about)));
@@ -77,7 +82,7 @@ fn ask_field(person: &mut dyn Person, name: &str, field: &Value, required: bool)
     };
     let prompt = format!("{} ({}){hint}: ", short(title, 60), kind.name());
     loop {
-        let text = person.ask(&prompt)?;
+        let text = person.ask(&prompt).await?;
         let text = text.trim();
         if text.is_empty() {
             // The default is filled in later, as the schema has it.
@@ -195,20 +200,20 @@ mod tests {
             self.said.push('\n');
         }
 
-        fn ask(&mut self, prompt: &str) -> Option<String> {
+        fn ask(&mut self, prompt: &str) -> impl Future<Output = Option<String>> + Send {
             self.tell(prompt);
-            (!self.answers.is_empty()).then(|| self.answers.remove(0).to_owned())
+            std::future::ready((!self.answers.is_empty()).then(|| self.answers.remove(0).to_owned()))
         }
     }
 
-    fn filled(schema: &str, answers: &[&'static str]) -> (Said, String) {
+    async fn filled(schema: &str, answers: &[&'static str]) -> (Said, String) {
         let mut person = Script { answers: answers.to_vec(), said: String::new() };
-        let said = fill(&mut person, "Who\u{1b}?", &Raw::parse(schema.to_owned()).unwrap());
+        let said = fill(&mut person, "Who\u{1b}?", &Raw::parse(schema.to_owned()).unwrap()).await;
         (said, person.said)
     }
 
-    #[test]
-    fn every_kind_of_field() {
+    #[tokio::test]
+    async fn every_kind_of_field() {
         let schema = r#"{ "required": ["name", "age"], "properties": {
             "name": { "type": "string", "title": "Name", "description": "Yours" },
             "age": { "type": "integer" },
@@ -219,7 +224,7 @@ mod tests {
             "more": { "type": "string" }
         } }"#;
         let answers = ["y", "", "Ann", "old", "41", "1.5", "", "Green", "1,dog", ""];
-        let (said, text) = filled(schema, &answers);
+        let (said, text) = filled(schema, &answers).await;
         let wanted = json!({ "name": "Ann", "age": 41, "size": 1.5, "color": "g", "pets": ["cat", "dog"] });
         // What has a default and was left empty is the library's to fill in.
         assert_eq!(said, Said::Yes(wanted.as_object().unwrap().clone()), "{text}");
@@ -250,13 +255,13 @@ mod tests {
         assert_eq!(kind(pets, "dog, cow"), None);
     }
 
-    #[test]
-    fn no_and_nothing() {
+    #[tokio::test]
+    async fn no_and_nothing() {
         let schema = r#"{ "properties": { "a": { "type": "string" } }, "required": ["a"] }"#;
-        assert_eq!(filled(schema, &["n"]).0, Said::No);
-        assert_eq!(filled(schema, &["what?", "no"]).0, Said::No);
-        assert_eq!(filled(schema, &[]).0, Said::Nothing);
-        assert_eq!(filled(schema, &["y", ""]).0, Said::Nothing);
-        assert_eq!(filled("{}", &["y"]).0, Said::Yes(Map::new()));
+        assert_eq!(filled(schema, &["n"]).await.0, Said::No);
+        assert_eq!(filled(schema, &["what?", "no"]).await.0, Said::No);
+        assert_eq!(filled(schema, &[]).await.0, Said::Nothing);
+        assert_eq!(filled(schema, &["y", ""]).await.0, Said::Nothing);
+        assert_eq!(filled("{}", &["y"]).await.0, Said::Yes(Map::new()));
     }
 }

@@ -1,8 +1,11 @@
 //! The options of the commands as they are typed.
 
 use super::output::Output;
+use crate::untold::untold;
 use crate::{client::RemoteOptions, duration, logging::parse_level};
 use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+untold!(ListCommand, CallCommand, ReadCommand, PromptCommand, CompleteCommand, WatchCommand);
 
 /// What all commands have.
 #[derive(Debug, clap::Args)]
@@ -64,7 +67,7 @@ Exit codes:
 const AFTER_HELP: &str = "`--help` explains each option and the exit codes.";
 
 /// List what a server has.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 #[command(
     override_usage = "bowline list [OPTIONS] URL [KIND]...\n       bowline list [OPTIONS] [KIND]... -- COMMAND [ARG]...",
     after_help = AFTER_HELP,
@@ -107,7 +110,7 @@ Exit codes:
   129, 130, 143  ended by SIGHUP, SIGINT, SIGTERM; the call was cancelled";
 
 /// Call a tool.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 #[command(
     override_usage = "bowline call [OPTIONS] URL TOOL [ARGUMENT]...\n       bowline call [OPTIONS] TOOL [ARGUMENT]... -- COMMAND [ARG]...",
     after_help = AFTER_HELP,
@@ -135,7 +138,7 @@ pub(crate) struct CallCommand {
 }
 
 /// Read a resource.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 #[command(
     override_usage = "bowline read [OPTIONS] URL RESOURCE\n       bowline read [OPTIONS] RESOURCE -- COMMAND [ARG]...",
     after_help = AFTER_HELP,
@@ -155,7 +158,7 @@ pub(crate) struct ReadCommand {
 }
 
 /// Show a prompt, filled in.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 #[command(
     override_usage = "bowline prompt [OPTIONS] URL NAME [KEY=VALUE]...\n       bowline prompt [OPTIONS] NAME [KEY=VALUE]... -- COMMAND [ARG]...",
     after_help = AFTER_HELP,
@@ -179,7 +182,7 @@ pub(crate) struct PromptCommand {
 }
 
 /// Ask for values of an argument.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 #[command(
     override_usage = "bowline complete [OPTIONS] URL PROMPT|TEMPLATE NAME=BEGINNING [KNOWN=VALUE]...\n       bowline complete [OPTIONS] PROMPT|TEMPLATE NAME=BEGINNING [KNOWN=VALUE]... -- COMMAND [ARG]...",
     after_help = AFTER_HELP,
@@ -196,7 +199,7 @@ pub(crate) struct CompleteCommand {
 }
 
 /// Print what a server tells of its own accord: lists and resources that change, its log.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 #[command(
     override_usage = "bowline watch [OPTIONS] URL [RESOURCE]...\n       bowline watch [OPTIONS] [RESOURCE]... -- COMMAND [ARG]...",
     after_help = AFTER_HELP,

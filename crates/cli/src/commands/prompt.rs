@@ -1,7 +1,7 @@
 //! `bowline prompt`.
 
 use super::{
-    arguments::Arguments,
+    arguments::{Arguments, Named},
     content,
     failure::Failure,
     options::PromptCommand,
@@ -10,7 +10,8 @@ use super::{
     session::Session,
     words::Words,
 };
-use serde_json::{Map, Value};
+use bowline_client::Raw;
+use serde_json::Value;
 
 /// A prompt with its arguments.
 #[derive(Debug)]
@@ -56,8 +57,11 @@ impl Prompt {
 }
 
 /// Arguments of prompts are texts; other JSON is written as one.
-fn as_texts(arguments: Map<String, Value>) -> Map<String, Value> {
-    let text = |value: Value| if value.is_string() { value } else { Value::from(value.to_string()) };
+fn as_texts(arguments: Named) -> Named {
+    let text = |value: Raw| match value.string() {
+        Some(_) => value,
+        None => Raw::from_trusted(Value::from(value.as_str()).to_string().into()),
+    };
     arguments.into_iter().map(|(name, value)| (name, text(value))).collect()
 }
 
@@ -68,7 +72,8 @@ mod tests {
 
     #[test]
     fn arguments_are_texts() {
-        let Value::Object(given) = json!({ "a": "x", "b": 1, "c": [true] }) else { unreachable!() };
-        assert_eq!(Value::from(as_texts(given)), json!({ "a": "x", "b": "1", "c": "[true]" }));
+        let given = serde_json::from_str(r#"{"a":"x","b":1.0,"c":[true]}"#).unwrap();
+        let texts = serde_json::to_value(as_texts(given)).unwrap();
+        assert_eq!(texts, json!({ "a": "x", "b": "1.0", "c": "[true]" }));
     }
 }

@@ -1,7 +1,10 @@
 //! The words of a command line: first the server's address, unless a command stands in its place.
 
 use super::failure::Failure;
+use crate::untold::untold;
 use std::{collections::VecDeque, ffi::OsString};
+
+untold!(Words);
 
 /// Where the server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +14,7 @@ pub(super) enum Place {
 }
 
 /// The words that follow.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Words(VecDeque<String>);
 
 impl Words {

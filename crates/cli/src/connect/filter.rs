@@ -33,8 +33,11 @@ impl Filter {
                 Ok(())
             }
             "tools/call" => {
-                let name = request.params.as_ref().and_then(|params| params.member("name")?.string());
-                match name.filter(|name| self.hides(name)) {
+                // All of that name: where it stands twice, nobody knows which one the server takes.
+                let members = request.params.as_ref().and_then(Raw::members).unwrap_or_default();
+                let mut names =
+                    members.iter().filter(|(key, _)| key == "name").filter_map(|(_, name)| name.string());
+                match names.find(|name| self.hides(name)) {
                     Some(name) => Err(ErrorObject::new(
                         code::INVALID_PARAMS,
                         format!("Unknown tool: {name} (hidden by --ignore-tool)"),

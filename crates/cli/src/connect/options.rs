@@ -1,5 +1,6 @@
 //! The options of `bowline connect` as they are typed: mcp-remote's, and ours.
 
+use crate::untold::untold;
 use crate::{
     client::RemoteOptions,
     duration,
@@ -8,12 +9,14 @@ use crate::{
 };
 use std::time::Duration;
 
+untold!(ConnectOptions);
+
 /// Let a host that starts stdio servers use one that is served over HTTP.
 ///
 /// Speaks MCP on stdin and stdout, for the host, and Streamable HTTP with the server at URL. The server may restart, be replaced
 /// or be away for a while: the host does not notice more than a call that takes longer, or an error that says whether the call
 /// may have run. A call with side effects is never sent twice.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 #[command(override_usage = "bowline connect [OPTIONS] URL [CALLBACK_PORT]", after_help = AFTER_HELP, after_long_help = AFTER_LONG_HELP)]
 pub(crate) struct ConnectOptions {
     /// The server's address.
@@ -135,6 +138,12 @@ The end:
   When stdin ends, running calls are answered, for --drain-timeout at most, then
   cancelled; the session is ended within 2 s. SIGTERM and SIGINT cancel at once.
   stdout carries JSON-RPC messages, one a line, and nothing else.
+
+Signals:
+  SIGTERM, SIGINT  cancel what runs, end the session, exit 0.
+  SIGHUP           the same when stderr is a terminal, which was closed then. Else
+                   it is ignored, as under nohup: a host ends this program by the
+                   end of stdin, and there is nothing to read again.
 
 Exit codes:
   0  stdin ended, stdout was closed, or a signal came

@@ -19,6 +19,7 @@ mod field;
 mod fleet;
 mod inspector;
 mod lifecycle;
+mod listening;
 mod manual;
 mod modern;
 mod production;

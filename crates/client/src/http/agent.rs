@@ -1,16 +1,17 @@
 //! Connections: hyper's pooling client, with or without TLS.
 
-use crate::{ClientOptions, ConnectError};
+use super::trouble::trouble;
+use crate::{ClientOptions, ConnectError, target::shown};
 use bytes::Bytes;
 use http::{Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
-    client::legacy::{Client, Error, connect::HttpConnector},
+    client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
-use std::{error::Error as _, time::Duration};
+use std::time::Duration;
 
 /// How often the system asks whether a silent peer is there.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(30);
@@ -20,6 +21,8 @@ const TCP_KEEPALIVE: Duration = Duration::from_secs(30);
 pub(crate) struct Unanswered {
     /// No connection could be made: not a byte left.
     pub(crate) unreachable: bool,
+    /// It is no use to try again soon: the server is there, and is not what it has to be.
+    pub(crate) lasts: bool,
     pub(crate) message: String,
 }
 
@@ -42,7 +45,7 @@ impl Agent {
             return Ok(Self::Plain(builder.build(http)));
         }
         http.enforce_http(false);
-        let bad = |message: String| ConnectError::BadUrl { url: uri.to_string(), message };
+        let bad = |message: String| ConnectError::BadUrl { url: shown(&uri.to_string()), message };
         let tls = HttpsConnectorBuilder::new();
         let tls = match &options.tls {
             Some(config) => tls.with_tls_config((**config).clone()),
@@ -64,24 +67,14 @@ impl Agent {
         &self,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, Unanswered> {
+        let uri = request.uri().clone();
         let answer = match self {
             Self::Plain(client) => client.request(request).await,
             Self::Tls(client) => client.request(request).await,
         };
-        answer.map_err(|error| Unanswered { unreachable: error.is_connect(), message: causes(&error) })
+        answer.map_err(|error| {
+            let (message, lasts) = trouble(&uri, &error);
+            Unanswered { unreachable: error.is_connect(), lasts, message }
+        })
     }
-}
-
-/// An error with its causes: hyper's own says little.
-fn causes(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
-    }
-    text
 }

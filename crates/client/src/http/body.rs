@@ -55,6 +55,8 @@ pub(crate) struct Refusal {
     pub(crate) error: Option<ErrorObject>,
     /// Whether it names the request.
     pub(crate) is_ours: bool,
+    /// Whether it is what web servers answer where TLS is spoken, in the clear, to who does not speak it.
+    pub(crate) wants_tls: bool,
 }
 
 impl Refusal {
@@ -63,10 +65,18 @@ impl Refusal {
         let retry_after = retry_after(response.headers());
         let body = tokio::time::timeout(REFUSAL_TIME, whole(response.into_body(), MAX_REFUSAL)).await;
         let body = body.ok().and_then(Result::ok).and_then(|body| String::from_utf8(body.into()).ok());
+        let wants_tls = status == 400 && body.as_deref().is_some_and(says_tls);
         let body = body.and_then(|body| Raw::parse(body).ok());
         let said = body.as_ref().and_then(|body| body.member("id"));
         let is_ours = said.is_some_and(|said| RequestId::from_json(said.as_str()).as_ref() == Ok(id));
         let error = body.and_then(|body| body.member("error")).and_then(|error| error.to().ok());
-        Self { status, retry_after, error, is_ours }
+        Self { status, retry_after, error, is_ours, wants_tls }
     }
+}
+
+/// Whether a text is the page of nginx, Go, Apache and others that were sent a plain request on a port with TLS.
+fn says_tls(body: &str) -> bool {
+    let body = body.to_ascii_lowercase();
+    !body.starts_with('{')
+        && ["https server", "https port", "ssl-enabled server port"].iter().any(|part| body.contains(part))
 }

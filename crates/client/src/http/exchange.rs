@@ -65,7 +65,14 @@ impl Http {
                 Ok(response) => {
                     let refusal = Refusal::read(response, &id).await;
                     ctx.answered();
-                    if refusal.status == 503 || !matches!(refusal.status, 408 | 500..) {
+                    let answer = Answer {
+                        status: refusal.status,
+                        had_session: peer.session.is_some(),
+                        retry_after: refusal.retry_after,
+                        error: refusal.error.as_ref(),
+                        error_is_ours: refusal.is_ours,
+                    };
+                    if answer.proves_unrun() {
                         ctx.unsent(sent_before);
                     }
                     if let Some(error) = unauthorized(core, &refusal) {
@@ -79,19 +86,12 @@ impl Http {
                     }
                     let is_mismatch =
                         refusal.error.as_ref().is_some_and(|error| error.code == code::HEADER_MISMATCH);
-                    if is_mismatch && &*ctx.method == "tools/call" && !listed_again {
+                    if peer.modern && is_mismatch && &*ctx.method == "tools/call" && !listed_again {
                         listed_again = true;
                         crate::tools::learn(core).await?;
                         continue;
                     }
                     detail.clear();
-                    let answer = Answer {
-                        status: refusal.status,
-                        had_session: peer.session.is_some(),
-                        retry_after: refusal.retry_after,
-                        error: refusal.error.as_ref(),
-                        error_is_ours: refusal.is_ours,
-                    };
                     delivery.on_answer(core.now(), answer, random())
                 }
             };
@@ -109,7 +109,7 @@ impl Http {
             };
             match step {
                 Step::Send { at } => core.sleep_until(at).await,
-                Step::Answered(error) => return Err(CallError::Protocol(error)),
+                Step::Answered(error) => return Err(server_error(error)),
                 Step::Fail(error) => return Err(with_detail(error, &detail)),
                 Step::Read | Step::Renew => {
                     return Err(CallError::OutcomeUnknown { message: "the answer came to nothing".into() });
@@ -160,9 +160,7 @@ fn outcome_of(reply: Reply) -> Result<Raw, CallError> {
 
 /// A server's error; where it says itself that nobody knows the outcome, so do we.
 pub(crate) fn server_error(error: ErrorObject) -> CallError {
-    let outcome =
-        error.data.as_ref().and_then(|data| data.member("outcome")).and_then(|outcome| outcome.string());
-    if outcome.as_deref() == Some("unknown") {
+    if error.is_outcome_unknown() {
         CallError::OutcomeUnknown { message: error.message }
     } else {
         CallError::Protocol(error)

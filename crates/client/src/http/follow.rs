@@ -11,7 +11,7 @@ use crate::{
 };
 use bowline_proto::{
     client::{Action, CallStream, ClientError, ClientErrorKind, ResumePlace, StreamEnd},
-    jsonrpc::{Message, Reply, RequestId},
+    jsonrpc::{ErrorObject, Message, Raw, Reply, RequestId},
     sse::Decoder,
 };
 use http::Response;
@@ -107,13 +107,21 @@ impl Http {
             return None;
         }
         if !has_type(response.headers(), "text/event-stream") {
-            if is_resume {
-                // Not a stream: an attempt in vain, like a stream without an event.
+            let is_json = has_type(response.headers(), "application/json");
+            if is_resume && !is_json {
+                // A page of something on the way: an attempt in vain, like a stream without an event.
                 drain(response);
                 stream.on_end(core.now(), StreamEnd::Error, random());
                 return None;
             }
-            return Some(self.read_json(core, ctx, id, stream, response).await);
+            return match self.read_json(core, ctx, id, stream, response).await {
+                // What broke off can be asked for again; what was read whole would only come again.
+                Err(ClientError { kind: ClientErrorKind::NotResumable, .. }) if is_resume => {
+                    stream.on_end(core.now(), StreamEnd::Error, random());
+                    None
+                }
+                outcome => Some(outcome),
+            };
         }
         let mut decoder = Decoder::resuming(core.options.sse, presented);
         let mut body = response.into_body();
@@ -175,17 +183,30 @@ impl Http {
         let unreadable =
             |reason: String| ClientError { kind: ClientErrorKind::Unreadable { reason }, may_have_run: true };
         let kind = response.headers().get(http::header::CONTENT_TYPE).cloned();
+        let packed = response.headers().get(http::header::CONTENT_ENCODING).cloned();
+        let no_text = || match packed.as_ref().and_then(|encoding| encoding.to_str().ok()) {
+            Some(encoding) => format!("it is compressed ({encoding}), which was not asked for"),
+            None => "it is not UTF-8".to_owned(),
+        };
         let text = match whole(response.into_body(), core.options.max_body_bytes).await {
-            Ok(body) => String::from_utf8(body.into()).map_err(|_| unreadable("it is not UTF-8".into()))?,
+            Ok(body) => String::from_utf8(body.into()).map_err(|_| unreadable(no_text()))?,
             Err((reason, true)) => return Err(unreadable(reason)),
             Err((_, false)) => return Err(lost()),
         };
+        // Some servers mark their text as Unicode; JSON itself knows no such mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         // A message is a message, whatever its type is called.
-        stream.on_event(None, Some(&text), None);
+        stream.on_event(None, Some(text), None);
         match act(core, ctx, id, stream).await {
             Next::Over(over) => over,
             Next::ReadOn | Next::Reconnect(..) if is_json && !text.trim().is_empty() => {
-                Err(unreadable("it is JSON, but not the response to this request".into()))
+                let said = Raw::parse(text.to_owned()).ok().and_then(|body| body.member("error"));
+                let said = said.and_then(|error| error.to::<ErrorObject>().ok());
+                let said = said.map(|error| format!(": error {}: {}", error.code, error.message));
+                Err(unreadable(format!(
+                    "it is JSON, but not the response to this request{}",
+                    said.unwrap_or_default()
+                )))
             }
             Next::ReadOn | Next::Reconnect(..) => Err(unreadable(match kind {
                 Some(kind) if !text.trim().is_empty() => {

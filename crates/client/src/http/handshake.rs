@@ -115,7 +115,7 @@ impl Http {
                 tracing::warn!(status, "the server did not accept notifications/initialized");
                 drain(answer);
             }
-            Ok(Err(fail)) => return Err((CallError::transport(fail.into_error().to_string()), None)),
+            Ok(Err(fail)) => return Err((CallError::transport(fail.into_message()), None)),
             Err(_) => {
                 return Err((CallError::transport("no answer to notifications/initialized in time"), None));
             }
@@ -181,6 +181,11 @@ impl Http {
             let refusal = Refusal::read(answer, &id).await;
             if let Some(error) = unauthorized(core, &refusal) {
                 return Err(error);
+            }
+            if refusal.wants_tls {
+                return Err(CallError::invalid(
+                    "TLS is spoken there, and the address says otherwise: it has to begin with https://",
+                ));
             }
             return Ok(Answered { status, session, response: refusal.error.map(Err) });
         }

@@ -51,7 +51,7 @@ impl Http {
                 continue;
             };
             let id = core.next_id();
-            let action = match self.open(core, peer, &id, &filter).await {
+            let action = match self.open_listen(core, peer, &id, &filter).await {
                 Ok(response) => {
                     answered.send_replace(true);
                     let is_stream = has_type(response.headers(), "text/event-stream");
@@ -86,7 +86,8 @@ impl Http {
         }
     }
 
-    async fn open(
+    /// Asks to listen, by that filter.
+    pub(super) async fn open_listen(
         &self,
         core: &Arc<Core>,
         peer: &Peer,

@@ -7,6 +7,8 @@ mod follow;
 mod handshake;
 mod listen;
 mod standing;
+mod subscription;
+mod trouble;
 
 use crate::{
     AuthAnswer, AuthError, AuthRequest, Authorizer, CallError, ClientOptions, ConnectError, Peer, core::Core,
@@ -22,7 +24,11 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 pub(crate) use listen::filter;
 use parking_lot::RwLock;
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+pub use trouble::connection_trouble;
 
 const BOTH: &str = "application/json, text/event-stream";
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -45,6 +51,14 @@ pub(crate) enum Fail {
 }
 
 impl Fail {
+    /// What happened, for a person.
+    pub(crate) fn into_message(self) -> String {
+        match self {
+            Self::Unreachable(message) | Self::Redirect(message) | Self::Lost(message) => message,
+            Self::Auth(error) => CallError::Auth(error).to_string(),
+        }
+    }
+
     pub(crate) fn into_error(self) -> CallError {
         match self {
             Self::Unreachable(message) | Self::Redirect(message) => CallError::transport(message),
@@ -59,6 +73,8 @@ pub(crate) struct Plain {
     agent: Agent,
     headers: HeaderMap,
     authorizer: Option<Arc<dyn Authorizer>>,
+    /// Whether the last request failed in a way that soon trying again does not change.
+    lasts: AtomicBool,
 }
 
 /// An answer, and what happened on the way to it.
@@ -88,7 +104,8 @@ impl Plain {
                 tracing::warn!(header = %owned, "a header that the client writes itself: the given one is not sent");
             }
         }
-        Ok(Self { agent: Agent::new(uri, options)?, headers, authorizer: options.authorizer.clone() })
+        let (agent, authorizer) = (Agent::new(uri, options)?, options.authorizer.clone());
+        Ok(Self { agent, headers, authorizer, lasts: AtomicBool::new(false) })
     }
 
     /// Sends a request, for those who only want to know whether it may have left.
@@ -101,8 +118,8 @@ impl Plain {
     ) -> Result<Response<Incoming>, Unanswered> {
         match self.send(method, uri, headers, body).await {
             Ok(sent) => Ok(sent.response),
-            Err(Fail::Lost(message)) => Err(Unanswered { unreachable: false, message }),
-            Err(fail) => Err(Unanswered { unreachable: true, message: fail.into_error().to_string() }),
+            Err(Fail::Lost(message)) => Err(Unanswered { unreachable: false, lasts: false, message }),
+            Err(fail) => Err(Unanswered { unreachable: true, lasts: false, message: fail.into_message() }),
         }
     }
 
@@ -120,10 +137,12 @@ impl Plain {
             *request.method_mut() = method.clone();
             *request.uri_mut() = uri.clone();
             *request.headers_mut() = all;
-            let response =
-                self.agent.request(request).await.map_err(|Unanswered { unreachable, message }| {
-                    if unreachable { Fail::Unreachable(message) } else { Fail::Lost(message) }
-                })?;
+            let response = self.agent.request(request).await;
+            let lasts = response.as_ref().is_err_and(|unanswered| unanswered.lasts);
+            self.lasts.store(lasts, Ordering::Relaxed);
+            let response = response.map_err(|Unanswered { unreachable, message, .. }| {
+                if unreachable { Fail::Unreachable(message) } else { Fail::Lost(message) }
+            })?;
             match response.status() {
                 StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if challenges < MAX_CHALLENGES => {
                     let answer = AuthAnswer { status: response.status(), headers: response.headers() };
@@ -170,6 +189,11 @@ impl Http {
             uri: RwLock::new(uri),
             get_was_404: AtomicBool::new(false),
         })
+    }
+
+    /// Whether the last request failed in a way that soon trying again does not change: a certificate that nobody trusts, say.
+    pub(crate) fn failure_lasts(&self) -> bool {
+        self.plain.lasts.load(Ordering::Relaxed)
     }
 
     /// POSTs one message in a session.

@@ -52,7 +52,7 @@ impl Live {
     }
 
     /// Sends a request; the receiver gets its reply, or an error when the pipe ends first.
-    async fn begin(&self, request: &Request) -> Result<Waiting<'_>, TransportError> {
+    pub(super) async fn begin(&self, request: &Request) -> Result<Waiting<'_>, TransportError> {
         let (sender, receiver) = oneshot::channel();
         self.waiting.lock().insert(request.id.clone(), sender);
         let waiting = Waiting { live: self, id: request.id.clone(), receiver };
@@ -79,14 +79,14 @@ impl Live {
 }
 
 /// A request that waits for its reply.
-struct Waiting<'a> {
+pub(super) struct Waiting<'a> {
     live: &'a Live,
     id: RequestId,
     receiver: oneshot::Receiver<Reply>,
 }
 
 impl Waiting<'_> {
-    async fn reply(mut self) -> Option<Reply> {
+    pub(super) async fn reply(mut self) -> Option<Reply> {
         (&mut self.receiver).await.ok()
     }
 }

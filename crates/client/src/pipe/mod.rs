@@ -3,6 +3,7 @@
 mod child;
 mod link;
 mod sse;
+mod subscription;
 
 pub(crate) use child::ChildConnector;
 pub(crate) use link::{Live, PipeLink};

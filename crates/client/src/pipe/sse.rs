@@ -139,7 +139,7 @@ impl PipeSender for ToSse {
                         TransportError::after(message)
                     })
                 }
-                Err(Unanswered { unreachable: true, message }) => Err(TransportError::before(message)),
+                Err(Unanswered { unreachable: true, message, .. }) => Err(TransportError::before(message)),
                 Err(Unanswered { message, .. }) => Err(TransportError::after(message)),
             }
         })

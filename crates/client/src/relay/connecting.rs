@@ -50,7 +50,18 @@ impl Inner {
         options.revision = Revision::negotiate(&revision).as_str().into();
         options.handler = Arc::new(ToHost(Arc::downgrade(self)));
         let client = Client::connect(self.target.clone(), options).await?;
-        let result = host_result(&client.peer(), &revision);
+        let peer = client.peer();
+        let told = *self.told.lock();
+        // A host that was introduced to a stand-in stays with what that said.
+        let told = told.or_else(|| {
+            if peer.modern {
+                Some(Revision::negotiate(&revision))
+            } else {
+                Revision::from_wire(&peer.revision)
+            }
+        });
+        *self.told.lock() = told;
+        let result = host_result(&peer, told, &revision);
         let closed = !self.state.send_if_modified(|state| {
             let closed = matches!(state, State::Closed);
             if !closed {
@@ -83,7 +94,9 @@ impl Inner {
         let answer = answer.unwrap_or_else(|| {
             tracing::warn!(target = %self.target, after = ?patience, "the server is not there yet: standing in for it");
             self.stood_in.store(true, Ordering::Relaxed);
-            Ok(stand_in(&revision))
+            let told = Revision::negotiate(&revision);
+            *self.told.lock() = Some(told);
+            Ok(stand_in(told))
         });
         self.answer(id, answer).await;
     }

@@ -73,8 +73,11 @@ impl Inner {
         let member = |name: &str| {
             params.as_ref().and_then(|params| params.member(name)).and_then(|value| value.string())
         };
+        let (level, uri) = (member("level"), member("uri"));
+        let params = self.words(&client.peer()).request(method, params);
+        let params = params.map_err(|unsupported| CallError::Protocol(unsupported.to_error()))?;
         // What a new session has to be told again is remembered by the client.
-        match (method, member("level"), member("uri")) {
+        let answer = match (method, level, uri) {
             ("logging/setLevel", Some(level), _) => {
                 client.set_level(&level).await.map(|()| Raw::empty_object())
             }
@@ -93,6 +96,13 @@ impl Inner {
                 }
                 answer => answer,
             },
+        };
+        // The server may be another one by now.
+        let words = self.words(&client.peer());
+        match answer {
+            Ok(result) => words.result(method, result).map_err(CallError::Protocol),
+            Err(CallError::Protocol(error)) => Err(CallError::Protocol(words.error(error))),
+            Err(error) => Err(error),
         }
     }
 
@@ -116,7 +126,9 @@ impl Inner {
                     if client.peer().modern {
                         return;
                     }
-                    if let Err(error) = client.notify(&note.method, note.params).await {
+                    let words = inner.words(&client.peer());
+                    let Ok(params) = words.request(&note.method, note.params) else { return };
+                    if let Err(error) = client.notify(&note.method, params).await {
                         tracing::warn!(method = %note.method, %error, "a notification of the host was lost");
                     }
                 });

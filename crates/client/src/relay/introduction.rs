@@ -1,13 +1,14 @@
 //! What the host is told of the server: as it is, or in its place.
 
+use super::words::Words;
 use crate::{List, Peer, call::text};
 use bowline_proto::{jsonrpc::Raw, revision::Revision};
 
 /// What a server says of itself that nobody has seen yet: it may have everything.
-pub(super) fn stand_in(asked: &str) -> Raw {
+pub(super) fn stand_in(told: Revision) -> Raw {
     let everything = r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"completions":{},"logging":{}}"#;
     Raw::from_members([
-        ("protocolVersion", text(Revision::negotiate(asked).as_str())),
+        ("protocolVersion", text(told.as_str())),
         ("capabilities", Raw::from_trusted(everything.into())),
         ("serverInfo", Raw::from_trusted(r#"{"name":"bowline (the server is away)","version":"0"}"#.into())),
     ])
@@ -25,8 +26,9 @@ pub(super) fn empty_list(method: &str) -> Option<Raw> {
     Some(Raw::from_trusted(empty.into()))
 }
 
-/// What the host is told of the server. It may be replaced by another one at any time, so that every list may change.
-pub(super) fn host_result(peer: &Peer, asked: &str) -> Raw {
+/// What the host is told of the server, in the revision `told`, if that is one that is known here. The server may be replaced by another
+/// one at any time, so that every list may change.
+pub(super) fn host_result(peer: &Peer, told: Option<Revision>, asked: &str) -> Raw {
     let mut capabilities = peer.capabilities.clone();
     for list in List::ALL {
         let changing = capabilities.member(list.capability());
@@ -47,5 +49,7 @@ pub(super) fn host_result(peer: &Peer, asked: &str) -> Raw {
     if let Some(instructions) = &peer.instructions {
         members.push(("instructions", text(instructions)));
     }
-    Raw::from_members(members)
+    let result = Raw::from_members(members);
+    // It says no kind, so that it is an end.
+    Words::between(peer, told).result("initialize", result.clone()).unwrap_or(result)
 }

@@ -4,9 +4,14 @@ mod connecting;
 mod from_host;
 mod introduction;
 mod to_host;
+mod words;
 
-use crate::{Canceller, Client, ClientOptions, Target};
-use bowline_proto::jsonrpc::{ErrorObject, Message, Raw, Reply, RequestId, Response};
+use self::words::Words;
+use crate::{Canceller, Client, ClientOptions, Peer, Target};
+use bowline_proto::{
+    jsonrpc::{ErrorObject, Message, Raw, Reply, RequestId, Response},
+    revision::Revision,
+};
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
@@ -26,8 +31,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// [`new`](Self::new), in order, each response once. When the server is replaced the host notices nothing but
 /// `list_changed`. Errors for lost requests never say that repeating is safe where nobody knows.
 ///
-/// A server that speaks `2026-07-28` only is served to the host as one of the host's own revision; a host that asks for
-/// `server/discover` first is told to use `initialize`.
+/// A server that speaks `2026-07-28` only is served to the host as one of the host's own revision, and so is one that takes the place of
+/// another and speaks another revision than the host was told; a host that asks for `server/discover` first is told to use
+/// `initialize`.
 #[derive(Clone)]
 pub struct Relay {
     inner: Arc<Inner>,
@@ -61,6 +67,8 @@ struct Inner {
     patience: Option<Duration>,
     /// Whether the host was introduced to a stand-in.
     stood_in: AtomicBool,
+    /// The revision that the host was told, once it was.
+    told: Mutex<Option<Revision>>,
     /// What the last attempt to connect met.
     trouble: Mutex<Option<ErrorObject>>,
 }
@@ -108,6 +116,7 @@ impl Relay {
                 ids: AtomicU64::new(1),
                 patience,
                 stood_in: AtomicBool::new(false),
+                told: Mutex::default(),
                 trouble: Mutex::default(),
             }),
         }
@@ -176,6 +185,23 @@ impl fmt::Debug for Relay {
 }
 
 impl Inner {
+    /// The way between the server as it is now and the host.
+    fn words(&self, peer: &Peer) -> Words {
+        Words::between(peer, *self.told.lock())
+    }
+
+    /// The same for what the server says of its own accord, which it may do before it was introduced to the host.
+    fn words_now(&self) -> Words {
+        let peer = match &*self.state.borrow() {
+            State::Ready(client) => Some(client.peer()),
+            _ => None,
+        };
+        match peer {
+            Some(peer) => self.words(&peer),
+            None => Words::Modern(self.told.lock().unwrap_or(Revision::NEWEST_LEGACY)),
+        }
+    }
+
     async fn answer(&self, id: RequestId, answer: Result<Raw, ErrorObject>) {
         // A host that is gone needs no answer.
         drop(self.host.send(Message::Response(Response { id, reply: answer.into() })).await);

@@ -20,7 +20,11 @@ impl Handler for ToHost {
             let gone = || ErrorObject::internal("closed", "the host is gone");
             let inner = self.0.upgrade().ok_or_else(gone)?;
             let number = inner.ids.fetch_add(1, Ordering::Relaxed);
-            let id = RequestId::from(&*format!("bowline-{number}"));
+            let name = format!("bowline-{number}");
+            let words = inner.words_now();
+            let params =
+                words.question(method, params, &name).map_err(|unsupported| unsupported.to_error())?;
+            let id = RequestId::from(&*name);
             let (sender, reply) = oneshot::channel();
             inner.questions.lock().insert(id.clone(), sender);
             let asked = Asked { inner: &inner, id: id.clone(), over: false };
@@ -34,10 +38,10 @@ impl Handler for ToHost {
 
     fn notification(&self, note: &Notification) {
         let Some(inner) = self.0.upgrade() else { return };
+        let Some(note) = inner.words_now().notification(note) else { return };
         // There is room: `ready` waited for it, but others may have taken it.
-        if let Err(mpsc::error::TrySendError::Full(_)) =
-            inner.host.try_send(Message::Notification(note.clone()))
-        {
+        if let Err(mpsc::error::TrySendError::Full(note)) = inner.host.try_send(Message::Notification(note)) {
+            let Message::Notification(note) = note else { return };
             tracing::warn!(method = %note.method, "the host reads too slowly: a notification is lost");
         }
     }

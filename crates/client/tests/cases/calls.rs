@@ -65,9 +65,17 @@ async fn a_tool_that_the_list_marks_read_only_is_sent_again() {
 /// C1 (i): the answer proves that nothing ran.
 #[tokio::test]
 async fn what_was_refused_before_anybody_looked_is_sent_again() {
-    for (status, headers) in [(503, ""), (503, "retry-after: 1\r\n"), (429, "retry-after: 1\r\n")] {
-        let steps = [on("POST", "tools/call").answer(status, headers, ""), call_done()];
-        let server = Scripted::start(with_session(steps)).await;
+    let draining = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"shutting down"}}"#;
+    for (status, headers, body) in
+        [(503, "", draining), (503, "retry-after: 1\r\n", ""), (429, "retry-after: 1\r\n", "")]
+    {
+        let refused = on("POST", "tools/call");
+        let refused = if body.is_empty() {
+            refused.answer(status, headers, "")
+        } else {
+            refused.json(status, headers, body)
+        };
+        let server = Scripted::start(with_session([refused, call_done()])).await;
         let client = connect(&server).await;
         let (result, time) = timed(call(&client)).await;
         assert_eq!(text(result), "done");
@@ -75,6 +83,32 @@ async fn what_was_refused_before_anybody_looked_is_sent_again() {
         if !headers.is_empty() {
             assert!(time >= Duration::from_secs(1), "Retry-After is kept to: {time:?}");
         }
+    }
+}
+
+/// C1: proxies say 503 of calls that run, and servers of calls that they gave up.
+#[tokio::test]
+async fn what_may_have_run_is_not_sent_again_whatever_the_status() {
+    let reset =
+        "upstream connect error or disconnect/reset before headers. reset reason: connection termination";
+    let unknown = r#"{"jsonrpc":"2.0","id":$ID,"error":{"code":-32603,"message":"the store is away","data":{"reason":"store_unavailable","outcome":"unknown"}}}"#;
+    let answers = [
+        on("POST", "tools/call").answer(503, "content-type: text/plain\r\n", reset),
+        on("POST", "tools/call").answer(
+            503,
+            "content-type: application/json\r\n",
+            r#"{"message":"Service Unavailable"}"#,
+        ),
+        on("POST", "tools/call").answer(503, "", ""),
+        on("POST", "tools/call").answer(499, "", ""),
+        on("POST", "tools/call").json(503, "retry-after: 1\r\n", unknown),
+        on("POST", "tools/call").json(429, "retry-after: 1\r\n", unknown),
+    ];
+    for answer in answers {
+        let server = Scripted::start(with_session([answer, call_done()])).await;
+        let client = connect(&server).await;
+        assert!(is_unknown(&call(&client).await));
+        assert_eq!(server.count("POST", "tools/call"), 1);
     }
 }
 
@@ -88,17 +122,18 @@ async fn a_servers_own_error_is_final_and_a_tools_error_is_a_result() {
     let steps = [
         on("POST", "tools/call").json(200, "", error),
         on("POST", "tools/call").json(400, "", error),
+        on("POST", "tools/call").json(404, "", error),
         on("POST", "tools/call").json(200, "", failed),
     ];
     let server = Scripted::start(with_session(steps)).await;
     let client = connect(&server).await;
-    for _ in 0..2 {
+    for _ in 0..3 {
         let Err(CallError::Protocol(error)) = call(&client).await else { panic!("no error of the server") };
         assert_eq!((error.code, &*error.message), (-32602, "no such tool"));
         assert_eq!(error.data.unwrap().as_str(), r#"{"x":1}"#);
     }
     assert!(call(&client).await.unwrap().is_error);
-    assert_eq!(server.count("POST", "tools/call"), 3);
+    assert_eq!(server.count("POST", "tools/call"), 4);
     assert_eq!(server.count("POST", "initialize"), 1);
 }
 

@@ -94,8 +94,34 @@ async fn rounds_are_bounded() {
     let mut options = modern().handler(Handlers::new().roots(|| async { Vec::new() }));
     options.max_rounds = 3;
     let client = connect_with(&server, options).await;
-    assert!(matches!(call(&client).await, Err(CallError::Invalid { .. })));
+    let outcome = call(&client).await;
+    assert!(is_unknown(&outcome), "it has worked on the request four times: {outcome:?}");
     assert_eq!(server.count("POST", "tools/call"), 4);
+}
+
+/// What a server did before it asked is done, whatever becomes of its question or of a later round.
+#[tokio::test]
+async fn after_the_first_round_nothing_says_that_nothing_ran() {
+    let asks = r#"{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list"}}}"#;
+    let answers = || Handlers::new().roots(|| async { Vec::new() });
+    for (second, handlers, said) in [
+        (None, Handlers::new(), "an answer to \"roots/list\""),
+        (Some(on("POST", "tools/call").answer(422, "", "")), answers(), "status 422"),
+        (Some(on("POST", "tools/call").answer(401, "", "")), answers(), "401"),
+        (Some(on("POST", "tools/call").answer(503, "", "").always()), answers(), "503"),
+        (Some(on("POST", "tools/call").result(r#"{"content":7}"#)), answers(), "cannot be read"),
+    ] {
+        let steps = [Some(on("POST", "tools/call").result(asks)), second];
+        let server = serve(steps.into_iter().flatten()).await;
+        let mut options = modern().handler(handlers);
+        options.outage = Duration::from_millis(100);
+        let client = connect_with(&server, options).await;
+        let error = call(&client).await.unwrap_err();
+        assert!(error.may_have_run() && error.to_string().contains(said), "{said}: {error}");
+        assert!(!error.to_string().contains("did not run"), "{error}");
+        let object = error.to_error_object();
+        assert!(object.data.unwrap().as_str().contains(r#""outcome":"unknown""#), "{said}");
+    }
 }
 
 /// A task is polled to its end, at its pace, answered where it asks, and each question once.

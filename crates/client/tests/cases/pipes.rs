@@ -2,8 +2,8 @@
 
 use crate::kit::*;
 use bowline_client::{
-    CallError, CallOptions, Client, Connector, Era, Handlers, Pipe, PipeReceiver, PipeSender, Target,
-    TransportError,
+    CallError, CallOptions, Change, Client, Connector, Era, Handlers, List, ListenFilter, Pipe, PipeReceiver,
+    PipeSender, Target, TransportError,
 };
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -142,7 +142,27 @@ impl PipeSender for ToServer {
             Some("tools/call") => json!({ "content": [{ "type": "text", "text": "done" }] }),
             _ => Value::Null,
         };
-        let answer = if message["method"] == "subscriptions/listen" {
+        let typed = message["params"]["notifications"]["toolsListChanged"] == json!(true);
+        let answer = if typed {
+            // What it agrees to, and one change; both named after the request.
+            let tag = json!({ "io.modelcontextprotocol/subscriptionId": message["id"] });
+            let says = |method: &str, mut params: Value| {
+                params["_meta"] = tag.clone();
+                json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()
+            };
+            let agreed = says(
+                "notifications/subscriptions/acknowledged",
+                json!({ "notifications": { "toolsListChanged": true } }),
+            );
+            let changed = says("notifications/tools/list_changed", json!({}));
+            let sender = self.0.clone();
+            return Box::pin(async move {
+                for message in [agreed, changed] {
+                    sender.send(message.into()).await.map_err(|_| TransportError::before("gone"))?;
+                }
+                Ok(())
+            });
+        } else if message["method"] == "subscriptions/listen" {
             json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": "file:///a" } })
         } else {
             json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })
@@ -203,6 +223,31 @@ async fn a_modern_server_on_a_custom_pipe_is_called_and_listened_to() {
     assert!(sent.iter().filter(|message| !message["id"].is_null()).all(|message| {
         message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
     }));
+}
+
+/// A typed listen request shares the pipe with everything else: what is its own is told apart, and its end is said.
+#[tokio::test]
+async fn a_pipe_is_listened_to_with_types() {
+    let heard = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let handled = Arc::new(parking_lot::Mutex::new(0));
+    let handles = Arc::clone(&handled);
+    let options =
+        options().era(Era::Detect).handler(Handlers::new().on_notification(move |_| *handles.lock() += 1));
+    let client =
+        Client::connect(Target::custom(InMemory { heard: Arc::clone(&heard) }), options).await.unwrap();
+    let filter = ListenFilter::new().list(List::Tools).list(List::Prompts);
+    let mut listening = client.listen(filter).await.unwrap();
+    assert_eq!(listening.accepted(), ListenFilter::new().list(List::Tools));
+    let (change, _) = timed(listening.next()).await;
+    assert_eq!(change.unwrap(), Some(Change::List(List::Tools)));
+    assert_eq!(*handled.lock(), 0);
+    timed(listening.close()).await;
+    let sent = heard.lock().clone();
+    let last = sent.last().unwrap();
+    assert_eq!(
+        (&last["method"], &last["params"]["requestId"]),
+        (&json!("notifications/cancelled"), &sent[1]["id"])
+    );
 }
 
 /// A pipe that takes half of a message and then, for a call of `stuck`, nothing until the gate opens.

@@ -36,7 +36,11 @@ impl Host {
     }
 
     async fn initialize(&mut self) -> Value {
-        let params = json!({ "protocolVersion": "2025-06-18", "capabilities": { "roots": {} }, "clientInfo": { "name": "host", "version": "9" } });
+        self.initialize_as("2025-06-18", json!({ "roots": {} })).await
+    }
+
+    async fn initialize_as(&mut self, revision: &str, capabilities: Value) -> Value {
+        let params = json!({ "protocolVersion": revision, "capabilities": capabilities, "clientInfo": { "name": "host", "version": "9" } });
         self.says(json!({ "jsonrpc": "2.0", "id": "init", "method": "initialize", "params": params })).await;
         let answer = self.hears().await;
         self.says(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
@@ -92,7 +96,7 @@ async fn a_lost_call_is_an_error_that_does_not_invite_to_repeat_it() {
     host.calls(7).await;
     let answer = host.hears().await;
     assert_eq!((&answer["id"], &answer["error"]["data"]["outcome"]), (&json!(7), &json!("unknown")));
-    assert!(!answer.to_string().contains("can be repeated"), "{answer}");
+    assert!(!answer.to_string().contains("did not run"), "{answer}");
 }
 
 /// Requests of the server reach the host and its answers the server; a cancellation of the host reaches the server, and has no answer.
@@ -191,4 +195,91 @@ async fn a_request_does_not_wait_for_an_absent_server_for_ever() {
     host.relay.close().await;
     host.calls(2).await;
     assert_eq!(host.hears().await["error"]["data"]["reason"], "closed");
+}
+
+/// What a modern server says in the words of its era, the host hears in those of its own; and the other way round.
+#[tokio::test]
+async fn a_host_hears_nothing_of_another_era() {
+    let hello = r#"{"resultType":"complete","ttlMs":9,"cacheScope":"public","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"extensions":{"x/y":{}}},"instructions":"i","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"m","version":"1","title":"M"}}}"#;
+    let list = r#"{"resultType":"complete","ttlMs":9,"cacheScope":"public","tools":[{"name":"t","title":"T","inputSchema":{},"outputSchema":{"type":"array"}}],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"m"},"own/x":1}}"#;
+    let asks = r#"{"resultType":"input_required","requestState":"s","inputRequests":{"k":{"method":"elicitation/create","params":{"mode":"url","url":"https://e.example/","message":"Log in"}}}}"#;
+    let done = r#"{"resultType":"complete","structuredContent":[1],"content":[],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"m"}}}"#;
+    let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1}}}"#;
+    let server = Scripted::start([
+        on("POST", "server/discover").result(hello),
+        on("POST", "subscriptions/listen")
+            .stream()
+            .then(Act::Until("tools/list"))
+            .raw(format!("data: {changed}\n\n"))
+            .then(Act::Hold),
+        on("POST", "tools/list").result(list),
+        on("POST", "tools/call").result(asks),
+        on("POST", "tools/call").result(done),
+    ])
+    .await;
+    let mut options = options();
+    options.era = bowline_client::Era::Modern;
+    options.standalone = true;
+    let mut host = Host::new(&server, options);
+    let capabilities = json!({ "elicitation": { "url": {} }, "roots": { "listChanged": true }, "tasks": {} });
+    let hello = host.initialize_as("2025-11-25", capabilities).await["result"].clone();
+    assert_eq!(
+        hello,
+        json!({
+            "protocolVersion": "2025-11-25", "capabilities": { "tools": { "listChanged": true } },
+            "serverInfo": { "name": "m", "version": "1", "title": "M" }, "instructions": "i",
+        })
+    );
+
+    host.says(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" })).await;
+    let mut heard = [host.hears().await, host.hears().await];
+    heard.sort_by_key(|message| message["id"].is_null());
+    assert_eq!(
+        heard[0]["result"],
+        json!({ "tools": [{ "name": "t", "title": "T", "inputSchema": {} }], "_meta": { "own/x": 1 } })
+    );
+    assert_eq!(
+        heard[1],
+        json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {} })
+    );
+
+    let call = json!({ "name": "t", "arguments": {}, "task": { "ttl": 1 } });
+    host.says(json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call })).await;
+    let asked = host.hears().await;
+    assert_eq!(
+        (&asked["method"], &asked["params"]["url"]),
+        (&json!("elicitation/create"), &json!("https://e.example/"))
+    );
+    assert!(asked["params"]["elicitationId"].is_string(), "{asked}");
+    host.says(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "accept" } })).await;
+    assert_eq!(host.hears().await["result"], json!({ "content": [{ "type": "text", "text": "[1]" }] }));
+    let sent = server.of("POST", "tools/call")[0].json()["params"].clone();
+    assert_eq!(sent.get("task"), None);
+    let capabilities = &sent["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    assert_eq!((&capabilities["roots"], capabilities.get("tasks")), (&json!({}), None), "{capabilities}");
+}
+
+/// A host of the oldest revision in front of the newest server: every revision in between takes its own away.
+#[tokio::test]
+async fn the_oldest_host_hears_its_own_revision() {
+    let hello = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"completions":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"m","version":"1","title":"M","icons":[]}}}"#;
+    let done = r#"{"resultType":"complete","structuredContent":{"n":1},"content":[{"type":"resource_link","uri":"a:b","name":"B"}]}"#;
+    let server =
+        Scripted::start([on("POST", "server/discover").result(hello), on("POST", "tools/call").result(done)])
+            .await;
+    let mut options = options();
+    options.era = bowline_client::Era::Modern;
+    let mut host = Host::new(&server, options);
+    let hello = host.initialize_as("2024-11-05", json!({})).await["result"].clone();
+    assert_eq!(
+        hello,
+        json!({
+            "protocolVersion": "2024-11-05", "capabilities": { "tools": { "listChanged": true } },
+            "serverInfo": { "name": "m", "version": "1" },
+        })
+    );
+    host.calls(1).await;
+    let result = host.hears().await["result"].clone();
+    assert_eq!(result["content"][0]["type"], "text", "{result}");
+    assert_eq!(result.as_object().unwrap().len(), 1, "{result}");
 }

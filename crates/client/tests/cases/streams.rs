@@ -309,3 +309,52 @@ async fn a_resume_that_is_redirected_says_where_to() {
     assert!(message.contains("may have run") && !message.contains("did not run"), "{message}");
     assert_eq!(server.of("GET", "").len(), 1);
 }
+
+/// A resume that is answered with JSON: the response is taken as it is, anything else ends the call, and neither is asked for again.
+#[tokio::test]
+async fn a_resume_may_be_answered_with_json() {
+    let primed = || on("POST", "tools/call").stream().raw("id: p\nretry: 20\ndata:\n\n").close();
+    let refusal = r#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"no such cursor"}}"#;
+    let other = r#"{"jsonrpc":"2.0","id":77,"result":{}}"#;
+    for (body, wanted) in [
+        (RESULT.replace("$ID", "2"), None),
+        (refusal.to_owned(), Some("error -32602: no such cursor")),
+        (other.to_owned(), Some("not the response to this request")),
+        (String::new(), Some("it is empty")),
+        ("{\"jsonrpc\"".to_owned(), Some("not the response to this request")),
+    ] {
+        let get = on("GET", "").json(200, "", &body).always();
+        let server = Scripted::start(with_session([primed(), get])).await;
+        let client = connect(&server).await;
+        let (outcome, _) = timed(call(&client)).await;
+        match wanted {
+            None => assert_eq!(text(outcome), "done"),
+            Some(said) => {
+                assert!(is_unknown(&outcome), "{body}: {outcome:?}");
+                let error = outcome.unwrap_err().to_string();
+                assert!(error.contains(said), "{body}: {error}");
+            }
+        }
+        assert_eq!(server.count("GET", ""), 1, "{body}");
+    }
+}
+
+/// JSON that breaks off on the way is asked for again, as often as a stream.
+#[tokio::test]
+async fn a_json_answer_to_a_resume_that_breaks_off_is_asked_for_again() {
+    let whole = RESULT.replace("$ID", "2");
+    let broken = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{}",
+        whole.len(),
+        &whole[..20]
+    );
+    let steps = [
+        on("POST", "tools/call").stream().raw("id: p\nretry: 20\ndata:\n\n").close(),
+        on("GET", "").then(Act::Write(broken.into_bytes())).close(),
+        on("GET", "").json(200, "", &whole),
+    ];
+    let server = Scripted::start(with_session(steps)).await;
+    let client = connect(&server).await;
+    assert_eq!(text(call(&client).await), "done");
+    assert_eq!(server.count("GET", ""), 2);
+}

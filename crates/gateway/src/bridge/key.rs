@@ -1,7 +1,7 @@
 //! What modern clients that share processes have in common.
 
 use bowline_proto::jsonrpc::Raw;
-use bowline_proto::projection::project_request;
+use bowline_proto::projection::introduction_for_legacy;
 use bowline_proto::revision::Revision;
 use bowline_server::Peer;
 
@@ -36,7 +36,7 @@ pub(super) fn hello(peer: &Peer) -> Raw {
     if hello.member("clientInfo").is_none() {
         hello = hello.with_member("clientInfo", &own_info()).unwrap_or(hello);
     }
-    project_request(revision, "initialize", Some(hello.clone())).ok().flatten().unwrap_or(hello).detached()
+    introduction_for_legacy(hello).detached()
 }
 
 /// Whether the client can be asked anything at all.

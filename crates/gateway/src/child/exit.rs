@@ -68,8 +68,8 @@ impl fmt::Display for ExitReason {
         match self {
             Self::Code(code) => write!(f, "exited with code {code}"),
             Self::Signal(signal) => match signal_name(*signal) {
-                Some(name) => write!(f, "killed by {name}"),
-                None => write!(f, "killed by signal {signal}"),
+                Some(name) => write!(f, "was killed by {name}"),
+                None => write!(f, "was killed by signal {signal}"),
             },
             Self::StdoutClosed => f.write_str("closed its stdout without exiting"),
             Self::NotStarted(why) => write!(f, "could not be started: {why}"),
@@ -93,4 +93,32 @@ fn signal_name(signal: i32) -> Option<&'static str> {
         Signal::TERM => "SIGTERM",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every kind follows the name of a server: "the server NAME ...".
+    #[test]
+    fn each_end_is_said_of_a_server() {
+        for (reason, said) in [
+            (ExitReason::Code(3), "exited with code 3"),
+            (ExitReason::Signal(9), "was killed by SIGKILL (by hand, or out of memory)"),
+            (ExitReason::Signal(15), "was killed by SIGTERM"),
+            (ExitReason::Signal(63), "was killed by signal 63"),
+            (ExitReason::StdoutClosed, "closed its stdout without exiting"),
+            (ExitReason::NotStarted("x".into()), "could not be started"),
+            (ExitReason::Lost, "was lost: its end was not seen"),
+        ] {
+            assert_eq!(reason.for_clients(), said);
+        }
+        let exit = Exit {
+            reason: ExitReason::Signal(15),
+            requested: true,
+            uptime: Duration::from_millis(1500),
+            stderr_tail: "hunter2".into(),
+        };
+        assert_eq!(exit.to_string(), "was killed by SIGTERM after 1.5 s (asked to stop)");
+    }
 }

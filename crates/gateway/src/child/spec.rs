@@ -11,7 +11,7 @@ use super::framing::MAX_LINE;
 pub const PRIVATE_PREFIX: &str = "BOWLINE_";
 
 /// One stdio server: the command, its surroundings and its bounds. Build it with [`ChildSpec::new`] and change fields.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ChildSpec {
     /// Name in logs and errors. Default: the file name of the program.
     pub name: String,
@@ -52,6 +52,19 @@ impl ChildSpec {
             kill_grace: Duration::from_secs(2),
             queue: QueueBounds::default(),
         }
+    }
+}
+
+/// Arguments may be secrets: they are counted, and not shown.
+impl fmt::Debug for ChildSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChildSpec")
+            .field("name", &self.name)
+            .field("program", &self.program)
+            .field("args", &self.args.len())
+            .field("environment", &self.environment)
+            .field("cwd", &self.cwd)
+            .finish_non_exhaustive()
     }
 }
 

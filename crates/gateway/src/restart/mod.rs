@@ -11,6 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bowline_proto::jsonrpc::{ErrorObject, Raw, Reply};
+use bowline_proto::projection::request_for_legacy;
 use bowline_server::Call;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, watch};
@@ -18,7 +19,6 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::child::{Backoff, Exit};
 use crate::common::Common;
-use crate::era::request_for_legacy;
 use crate::gate::jitter;
 use crate::lists::Seen;
 use crate::tokens::with_token;
@@ -182,7 +182,7 @@ impl Keeper {
             return self.ask_in_rounds(upstream, call, tokens).await;
         }
         let params = call.params().cloned();
-        let params = if is_modern(call) { request_for_legacy(params) } else { params };
+        let params = if is_modern(call) { params.map(request_for_legacy) } else { params };
         self.send(upstream, call, params, tokens).await
     }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bowline_proto::client::request_meta;
 use bowline_proto::jsonrpc::{ErrorObject, Raw, Reply, Request};
-use bowline_proto::modern::to_legacy;
+use bowline_proto::projection::{
+    capabilities_for_modern, question_for_legacy, request_for_modern, result_for_legacy,
+};
 use bowline_proto::revision::Revision;
 use bowline_server::Call;
 use futures_util::future::try_join_all;
@@ -36,6 +38,11 @@ impl Keeper {
             return Some(reply);
         }
         let first = without_round(call.params().cloned());
+        let first = if is_modern(call) {
+            first
+        } else {
+            first.map(|params| request_for_modern(call.method(), params))
+        };
         let mut params = first.clone();
         for round in 0..MAX_ROUNDS {
             let sent = self.send(upstream, call, Some(self.said_of(call, params.as_ref(), tokens)), tokens);
@@ -110,7 +117,7 @@ impl Keeper {
             params,
             Revision::NEWEST_MODERN.as_str(),
             &member("clientInfo").unwrap_or_else(own_info),
-            &member("capabilities").unwrap_or_else(Raw::empty_object),
+            &capabilities_for_modern(member("capabilities").unwrap_or_else(Raw::empty_object)),
             level.as_deref(),
         )
     }
@@ -125,18 +132,16 @@ impl Keeper {
         }
     }
 
-    /// A question in the words of the newest legacy revision, which the endpoint fits to the client: a URL elicitation has a name there.
+    /// A question in the words of the newest legacy revision, which the endpoint fits to the client.
     fn fit(&self, call: &Call, key: &str, question: Request) -> Request {
-        let params = question.params.as_ref().filter(|_| &*question.method == "elicitation/create");
-        let url = params.filter(|params| {
-            params.member("mode").and_then(|mode| mode.string()).as_deref() == Some("url")
-                && params.member("elicitationId").is_none()
-        });
-        let named = url.filter(|_| !is_modern(call)).and_then(|params| {
-            let name = Raw::from_value(&format!("{key}-{}", self.common.next_id())).ok()?;
-            params.with_member("elicitationId", &name)
-        });
-        Request { params: named.or(question.params), ..question }
+        if is_modern(call) {
+            return question;
+        }
+        let Request { id, method, params } = question;
+        let name = format!("{key}-{}", self.common.next_id());
+        // The newest legacy revision has every question.
+        let params = question_for_legacy(Revision::NEWEST_LEGACY, &method, params, &name).ok().flatten();
+        Request { id, method, params }
     }
 }
 
@@ -145,7 +150,8 @@ fn ended(call: &Call, result: Raw) -> Reply {
     if is_modern(call) {
         return Reply::Result(result);
     }
-    match to_legacy(result) {
+    // The endpoint makes it fit for older ones.
+    match result_for_legacy(Revision::NEWEST_LEGACY, call.method(), result) {
         Ok(result) => Reply::Result(result),
         Err(error) => error.into(),
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bowline_proto::jsonrpc::{Body, ErrorObject, Message, Notification, Reply, Request, Response, parse};
+use bowline_proto::projection::untagged;
 use bowline_server::bridge::Subject;
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
@@ -184,7 +185,7 @@ impl Upstream {
                     self.listening.heard(id);
                     return;
                 }
-                plain = era::untagged(notification);
+                plain = untagged(notification.clone());
                 &plain
             }
             _ => notification,

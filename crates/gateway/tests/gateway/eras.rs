@@ -28,6 +28,7 @@ async fn a_legacy_client_has_its_handshake() {
             "{hello}"
         );
         assert_eq!(result["capabilities"]["tools"], json!({ "listChanged": true }));
+        assert_eq!(result["capabilities"].get("extensions"), None, "{hello}");
         assert_eq!(client.request(1, "ping", json!({})).await["result"], json!({}));
         assert_eq!(
             client.request(2, "logging/setLevel", json!({ "level": "error" })).await["result"],
@@ -36,6 +37,11 @@ async fn a_legacy_client_has_its_handshake() {
         let list = client.request(3, "tools/list", json!({})).await;
         let members: Vec<_> = list["result"].as_object().unwrap().keys().collect();
         assert_eq!(members, ["tools"], "nothing of the modern era: {list}");
+        let tools = list["result"]["tools"].as_array().unwrap();
+        let several = tools.iter().find(|tool| tool["name"] == "several").unwrap();
+        assert_eq!(several.get("outputSchema"), None, "an array is no output in this era: {several}");
+        let called = client.tool(6, "several", json!({})).await.response().await;
+        assert_eq!(called["result"], json!({ "content": [{ "type": "text", "text": "[1,2]" }] }));
         assert_eq!(client.text(4, "echo", json!({ "text": "x" })).await, "x");
         let meta: Value = serde_json::from_str(&client.text(5, "meta", json!({})).await).unwrap();
         assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
@@ -134,6 +140,13 @@ async fn a_modern_client_is_served_too() {
             found["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "modern-fixture",
             "{found}"
         );
+        assert_eq!(
+            found["result"]["capabilities"]["extensions"]["com.example/fixture"],
+            json!({}),
+            "{found}"
+        );
+        let several = client.tool("several", json!({})).await.response().await;
+        assert_eq!(several["result"]["structuredContent"], json!([1, 2]), "{several}");
         let asked = client.tool("ask", json!({})).await.response().await;
         let answer = json!({ "action": "accept", "content": {} });
         let ended = client.go_on("ask", json!({}), &asked, answer.clone()).await;

@@ -31,6 +31,46 @@ pub struct Answer<'a> {
     pub error_is_ours: bool,
 }
 
+impl Answer<'_> {
+    /// Whether it says that the request can be sent again later and was not looked at: 425, 429, and of the 503s those that an MCP
+    /// server gives for itself, or that ask to come back. The others come from proxies, which give them for requests that are
+    /// running too. Whoever says that the outcome is unknown has looked at the request.
+    #[must_use]
+    pub fn is_not_now(&self) -> bool {
+        let is_refused = match self.status {
+            425 | 429 => true,
+            503 => self.retry_after.is_some() || (self.error.is_some() && !self.error_is_ours),
+            _ => false,
+        };
+        is_refused && !self.says_unknown()
+    }
+
+    /// Whether nobody acted on the request: it was refused before.
+    #[must_use]
+    pub fn proves_unrun(&self) -> bool {
+        self.is_not_now() || (is_refusal(self.status) && !self.says_unknown())
+    }
+
+    fn says_unknown(&self) -> bool {
+        self.error.is_some_and(ErrorObject::is_outcome_unknown)
+    }
+
+    /// Whether it is about what the request asked for, and not about the session that it came in.
+    fn answers_the_request(&self) -> bool {
+        // Those that servers give for sessions that they do not know, whatever id they put beside them.
+        let is_of_session = |error: &ErrorObject| {
+            let codes = [code::SESSION_NOT_FOUND, code::INVALID_REQUEST, code::INTERNAL_ERROR, -32000];
+            codes.contains(&error.code) || (self.status != 400 && names_a_lost_session(error))
+        };
+        self.error_is_ours && self.error.is_some_and(|error| !is_of_session(error))
+    }
+}
+
+/// Whether servers and proxies answer with this status what they have not passed on or worked on.
+const fn is_refusal(status: u16) -> bool {
+    matches!(status, 300..=407 | 410 | 411 | 413..=417 | 421..=426 | 428 | 429 | 431 | 451)
+}
+
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -52,7 +92,7 @@ pub enum Step {
 /// The way of one request to its server.
 ///
 /// The shell sends it once, then does what each method says. A request that may not run twice leaves this machine a second
-/// time only after the server proved that it did not run: no connection, 404 for its session, 401, 429, 503.
+/// time only after the server proved that it did not run: no connection, 404 for its session, or "not now" ([`Answer::is_not_now`]).
 #[derive(Clone, Debug)]
 pub struct Delivery {
     policy: DeliveryPolicy,
@@ -105,36 +145,38 @@ impl Delivery {
         let Answer { status, had_session, retry_after, error, error_is_ours } = answer;
         match status {
             200..=299 => return Step::Read,
-            404 | 410 if had_session => return self.session_gone(status),
-            400 if had_session && !self.suspected && error.is_some_and(names_a_lost_session) => {
+            404 | 410 if had_session && !answer.answers_the_request() => return self.session_gone(status),
+            400 if had_session
+                && !self.suspected
+                && !answer.answers_the_request()
+                && error.is_some_and(names_a_lost_session) =>
+            {
                 self.suspected = true;
                 return Step::Renew;
             }
             _ => {}
         }
         let refused = ClientErrorKind::Refused { status };
-        // Said by the server itself about this very request: it is the answer, whatever the status; except where the
-        // server says "not now".
-        if let Some(error) =
-            error.filter(|_| error_is_ours || matches!(status, 400 | 403 | 404 | 405 | 406 | 413 | 415 | 422))
-            && !matches!(status, 429 | 503)
+        if answer.is_not_now() {
+            return self.again(now, retry_after, random, refused);
+        }
+        self.in_doubt |= !answer.proves_unrun();
+        // A proxy may have passed the request on before it gave up.
+        let may_pass = matches!(status, 408 | 500..);
+        // Said by the server itself about this very request: it is the answer, whatever the status; except where the server cannot
+        // know either.
+        if let Some(error) = error.filter(|_| {
+            error_is_ours
+                || matches!(status, 400 | 403 | 404 | 405 | 406 | 413 | 415 | 422)
+                || answer.says_unknown()
+        }) && !(may_pass && answer.says_unknown() && self.policy.repeatable)
         {
             return Step::Answered(error.clone());
         }
-        match status {
-            // Refused before anybody looked at it.
-            425 | 429 | 503 => self.again(now, retry_after, random, refused),
-            // A proxy may have passed the request on before it gave up.
-            408 | 500.. => {
-                self.in_doubt = true;
-                if self.policy.repeatable {
-                    self.again(now, retry_after, random, refused)
-                } else {
-                    self.fail(refused)
-                }
-            }
-            _ => self.fail(refused),
+        if may_pass && self.policy.repeatable {
+            return self.again(now, retry_after, random, refused);
         }
+        self.fail(refused)
     }
 
     /// What came of the shared re-initialize: `true`: there is a new session. With `false` the old id is kept and tried

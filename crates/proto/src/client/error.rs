@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// A call that failed without a response of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{kind}; {}", if *.may_have_run { "the request may have run, so do not repeat it blindly" } else { "the request did not run and can be repeated" })]
+#[error("{kind}; {}", if *.may_have_run { "the request may have run, so do not repeat it blindly" } else { "the request did not run" })]
 pub struct ClientError {
     /// What happened.
     pub kind: ClientErrorKind,

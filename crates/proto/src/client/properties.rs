@@ -104,7 +104,7 @@ impl World {
             self.request(at);
             let Move { what, random, .. } = self.next();
             let status = [0, 1, 200, 200, 404, 410, 502, 503, 429, 400][usize::from(what % 10)];
-            self.seen.may_have_run += usize::from(matches!(status, 1 | 200 | 502));
+            self.seen.may_have_run += usize::from(matches!(status, 1 | 200 | 502 | 503));
             let mut step = match status {
                 0 => delivery.on_unreachable(self.now, random),
                 1 => delivery.on_lost(self.now, random),

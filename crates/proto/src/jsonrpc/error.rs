@@ -59,6 +59,13 @@ impl ErrorObject {
             .with_data(&serde_json::json!({ "reason": reason, "outcome": "unknown" }))
     }
 
+    /// Whether it says that nobody knows whether the request ran: `data.outcome` is `unknown`.
+    #[must_use]
+    pub fn is_outcome_unknown(&self) -> bool {
+        let outcome = self.data.as_ref().and_then(|data| data.member("outcome"));
+        outcome.and_then(|outcome| outcome.string()).as_deref() == Some("unknown")
+    }
+
     /// The method does not exist (-32601).
     #[must_use]
     pub fn method_not_found(method: &str) -> Self {

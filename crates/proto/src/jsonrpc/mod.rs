@@ -3,11 +3,14 @@
 //! [`parse`] reads a whole body; what it returns borrows nothing and copies nothing: methods, parameters and results are
 //! slices of the one buffer that came from the socket.
 
+mod envelope;
 mod error;
 mod id;
+mod members;
 mod message;
 mod parse;
 mod raw;
+mod surrogates;
 
 pub use error::{ErrorObject, code};
 pub use id::{MAX_ID_BYTES, RequestId};

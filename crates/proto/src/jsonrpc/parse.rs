@@ -1,11 +1,11 @@
 //! The one parse of an incoming body (SEMANTICS 1.7).
 
-use super::{ErrorObject, Message, Notification, Raw, Reply, Request, RequestId, Response, code};
+use super::{ErrorObject, Message, RequestId, code, envelope::parse_one};
 use bytes::Bytes;
 use bytestring::ByteString;
 use serde::{
     Deserializer as _,
-    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
 use std::{borrow::Cow, fmt};
@@ -45,7 +45,7 @@ pub enum ParseErrorKind {
 }
 
 impl ParseError {
-    fn not_message(message: impl Into<Cow<'static, str>>, id: Option<RequestId>) -> Self {
+    pub(super) fn not_message(message: impl Into<Cow<'static, str>>, id: Option<RequestId>) -> Self {
         Self { kind: ParseErrorKind::NotMessage, message: message.into(), id }
     }
 
@@ -138,186 +138,11 @@ fn parse_batch(text: &ByteString) -> Result<Vec<Result<Message, ParseError>>, Pa
     Ok(members.into_iter().map(|member| parse_one(&text.slice_ref(member.get()))).collect())
 }
 
-fn not_json(error: &serde_json::Error) -> ParseError {
+pub(super) fn not_json(error: &serde_json::Error) -> ParseError {
     ParseError {
         kind: ParseErrorKind::NotJson,
         message: format!("not JSON at line {} column {}", error.line(), error.column()).into(),
         id: None,
-    }
-}
-
-/// The members of an envelope as they stand, before anything is demanded of them.
-#[derive(Default)]
-struct Envelope<'a> {
-    jsonrpc: Option<&'a RawValue>,
-    id: Option<&'a RawValue>,
-    method: Option<&'a RawValue>,
-    params: Option<&'a RawValue>,
-    result: Option<&'a RawValue>,
-    error: Option<&'a RawValue>,
-    twice: Option<&'static str>,
-}
-
-struct EnvelopeVisitor;
-
-impl<'de> Visitor<'de> for EnvelopeVisitor {
-    type Value = Option<Envelope<'de>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON-RPC message")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = Envelope::default();
-        while let Some(key) = map.next_key::<Key>()? {
-            let (slot, name) = match key {
-                Key::Jsonrpc => (&mut found.jsonrpc, "jsonrpc"),
-                Key::Id => (&mut found.id, "id"),
-                Key::Method => (&mut found.method, "method"),
-                Key::Params => (&mut found.params, "params"),
-                Key::Result => (&mut found.result, "result"),
-                Key::Error => (&mut found.error, "error"),
-                Key::Other => {
-                    map.next_value::<IgnoredAny>()?;
-                    continue;
-                }
-            };
-            if slot.replace(map.next_value()?).is_some() {
-                found.twice = Some(name);
-            }
-        }
-        Ok(Some(found))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(None)
-    }
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-}
-
-/// A key of the envelope, told apart without keeping its text.
-enum Key {
-    Jsonrpc,
-    Id,
-    Method,
-    Params,
-    Result,
-    Error,
-    Other,
-}
-
-impl<'de> serde::Deserialize<'de> for Key {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct KeyVisitor;
-        impl Visitor<'_> for KeyVisitor {
-            type Value = Key;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a key")
-            }
-            fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<Key, E> {
-                Ok(match key {
-                    "jsonrpc" => Key::Jsonrpc,
-                    "id" => Key::Id,
-                    "method" => Key::Method,
-                    "params" => Key::Params,
-                    "result" => Key::Result,
-                    "error" => Key::Error,
-                    _ => Key::Other,
-                })
-            }
-        }
-        deserializer.deserialize_str(KeyVisitor)
-    }
-}
-
-fn parse_one(text: &ByteString) -> Result<Message, ParseError> {
-    let mut json = serde_json::Deserializer::from_str(text);
-    let envelope = json
-        .deserialize_any(EnvelopeVisitor)
-        .and_then(|found| json.end().map(|()| found))
-        .map_err(|e| not_json(&e))?;
-    let Some(envelope) = envelope else {
-        return Err(ParseError::not_message("a JSON-RPC message is an object", None));
-    };
-    envelope.into_message(text)
-}
-
-impl Envelope<'_> {
-    fn into_message(self, text: &ByteString) -> Result<Message, ParseError> {
-        let id = self.id.map(|id| RequestId::from_json(id.get()));
-        let known_id = id.as_ref().and_then(|id| id.as_ref().ok()).cloned();
-        let refuse = |message: Cow<'static, str>| Err(ParseError::not_message(message, known_id.clone()));
-
-        if let Some(name) = self.twice {
-            // Which of the two ids is meant cannot be known.
-            let id = if name == "id" { None } else { known_id };
-            return Err(ParseError::not_message(format!("the member \"{name}\" stands twice"), id));
-        }
-        if self.jsonrpc.is_none_or(|version| version.get() != r#""2.0""#) {
-            return refuse("\"jsonrpc\" is not \"2.0\"".into());
-        }
-        let id = match id {
-            Some(Err(message)) => return refuse(message.into()),
-            Some(Ok(id)) => Some(id),
-            None => None,
-        };
-        let raw = |value: &RawValue| Raw::from_trusted(text.slice_ref(value.get()));
-
-        if let Some(method) = self.method {
-            if self.result.is_some() || self.error.is_some() {
-                return refuse("a \"method\" together with a \"result\" or an \"error\"".into());
-            }
-            let Some(method) = method_text(text, method) else {
-                return refuse("\"method\" is not a string".into());
-            };
-            let params = self.params.filter(|params| params.get() != "null").map(raw);
-            if params.as_ref().is_some_and(|params| !params.is_object()) {
-                return refuse("\"params\" is not an object".into());
-            }
-            return Ok(match id {
-                Some(id) => Message::Request(Request { id, method, params }),
-                None => Message::Notification(Notification { method, params }),
-            });
-        }
-        let Some(id) = id else {
-            return refuse("no \"method\", and no \"id\" that a response would have".into());
-        };
-        let reply = match (self.result, self.error) {
-            (Some(result), None) => Reply::Result(raw(result)),
-            (None, Some(error)) if error.get().starts_with('{') => Reply::Error(raw(error)),
-            (None, Some(_)) => return refuse("\"error\" is not an object".into()),
-            (Some(_), Some(_)) => return refuse("a \"result\" and an \"error\" together".into()),
-            (None, None) => return refuse("none of \"method\", \"result\" and \"error\"".into()),
-        };
-        Ok(Message::Response(Response { id, reply }))
-    }
-}
-
-/// The text of a JSON string: a slice of the body, or a new string where it has escapes.
-fn method_text(text: &ByteString, value: &RawValue) -> Option<ByteString> {
-    let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
-    if inner.contains('\\') {
-        serde_json::from_str::<String>(value.get()).ok().map(Into::into)
-    } else {
-        Some(text.slice_ref(inner))
     }
 }
 
@@ -346,89 +171,10 @@ fn too_deep(text: &[u8]) -> bool {
     false
 }
 
-/// The text of the member `name` of the object `text`: of the first one, should it stand twice.
-pub(super) fn find_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    let mut found = None;
-    visit_members(text, |key, value| {
-        if found.is_none() && key == name {
-            found = Some(value);
-        }
-    })?;
-    found
-}
-
-/// A member that the object `text` has more than once; `None` also where this is no object.
-pub(super) fn repeated_member(text: &str) -> Option<String> {
-    let (mut seen, mut repeated) = (std::collections::BTreeSet::new(), None);
-    visit_members(text, |key, _| {
-        if repeated.is_none() && !seen.insert(key.to_owned()) {
-            repeated = Some(key.to_owned());
-        }
-    })?;
-    repeated
-}
-
-/// The members of the object `text`, in their order.
-pub(super) fn all_members(text: &str) -> Option<Vec<(String, &str)>> {
-    let mut members = Vec::new();
-    visit_members(text, |key, value| members.push((key.to_owned(), value)))?;
-    Some(members)
-}
-
-/// Shows `see` every member of the object `text`; `None` where it is no object. Keys without escapes are borrowed.
-fn visit_members<'a>(text: &'a str, see: impl FnMut(&str, &'a str)) -> Option<()> {
-    struct Members<F>(F);
-    impl<'de, F: FnMut(&str, &'de str)> Visitor<'de> for Members<F> {
-        type Value = ();
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-        fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-            while let Some(key) = map.next_key::<&'de RawValue>()? {
-                let value = map.next_value::<&'de RawValue>()?;
-                match key.get().strip_prefix('"').and_then(|key| key.strip_suffix('"')) {
-                    Some(key) if !key.contains('\\') => (self.0)(key, value.get()),
-                    _ => (self.0)(&unescaped(key.get()), value.get()),
-                }
-            }
-            Ok(())
-        }
-    }
-    if !text.trim_ascii_start().starts_with('{') {
-        return None;
-    }
-    serde_json::Deserializer::from_str(text).deserialize_map(Members(see)).ok()
-}
-
-/// The text of a JSON string. Halves of surrogate pairs, which JSON can write and text cannot hold (Python writes them for
-/// names of files, say), become U+FFFD: the name stays one of its own.
-fn unescaped(json: &str) -> String {
-    struct Text;
-    impl Visitor<'_> for Text {
-        type Value = String;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a string")
-        }
-        fn visit_bytes<E>(self, text: &[u8]) -> Result<String, E> {
-            Ok(String::from_utf8_lossy(text).into_owned())
-        }
-    }
-    // The parser that found the string has checked its escapes.
-    serde_json::Deserializer::from_str(json).deserialize_bytes(Text).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_with_half_a_surrogate_pair_is_not_the_empty_name() {
-        let text = r#"{"a\ud800":1,"\udfff":2,"\u0062\ud83d\ude00":3,"":4}"#;
-        let names: Vec<_> = all_members(text).unwrap().into_iter().map(|(name, _)| name).collect();
-        assert!(names[0].starts_with("a\u{fffd}") && names[1].starts_with('\u{fffd}'), "{names:?}");
-        assert_eq!(names[2..], ["b\u{1f600}", ""]);
-        assert_eq!(find_member(text, ""), Some("4"));
-    }
+    use crate::jsonrpc::{Raw, Request};
 
     fn one(text: &str) -> Result<Message, ParseError> {
         match parse(Bytes::copy_from_slice(text.as_bytes()))? {

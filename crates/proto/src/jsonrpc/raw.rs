@@ -68,12 +68,12 @@ impl Raw {
         self.0.into_bytes()
     }
 
-    /// Reads the value into a type.
+    /// Reads the value into a type. Halves of characters (`\ud83d` alone), of which no text can be made, are read as U+FFFD.
     ///
     /// # Errors
     /// When the value does not have the shape of `T`.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_str(&self.0)
+        read(&self.0)
     }
 
     /// The member `name` of this object, raw; `None` where this is no object or has no such member.
@@ -81,7 +81,7 @@ impl Raw {
     /// Costs one pass over the text. Members that stand twice are taken at their first place.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<Self> {
-        let found = super::parse::find_member(&self.0, name)?;
+        let found = super::members::find_member(&self.0, name)?;
         Some(Self(self.0.slice_ref(found)))
     }
 
@@ -91,7 +91,7 @@ impl Raw {
     pub fn with_member(&self, name: &str, value: &Self) -> Option<Self> {
         let text = &*self.0;
         let inner = text.strip_prefix('{')?;
-        let out = match super::parse::find_member(text, name) {
+        let out = match super::members::find_member(text, name) {
             Some(found) => {
                 // `found` is a slice of `text`: its place is the distance of their starts.
                 let start = found.as_ptr().addr() - text.as_ptr().addr();
@@ -110,13 +110,13 @@ impl Raw {
     /// used.
     #[must_use]
     pub fn repeated_member(&self) -> Option<String> {
-        super::parse::repeated_member(&self.0)
+        super::members::repeated_member(&self.0)
     }
 
     /// The members of this object in their order, the values raw; `None` where this is no object.
     #[must_use]
     pub fn members(&self) -> Option<Vec<(String, Self)>> {
-        let members = super::parse::all_members(&self.0)?;
+        let members = super::members::all_members(&self.0)?;
         Some(members.into_iter().map(|(name, value)| (name, Self(self.0.slice_ref(value)))).collect())
     }
 
@@ -136,16 +136,27 @@ impl Raw {
         Self(out.into())
     }
 
-    /// The value as a string, where it is a JSON string.
+    /// The value as a string, where it is a JSON string. Halves of characters are read as U+FFFD.
     #[must_use]
     pub fn string(&self) -> Option<String> {
-        if self.0.starts_with('"') { serde_json::from_str(&self.0).ok() } else { None }
+        if self.0.starts_with('"') { read(&self.0).ok() } else { None }
     }
 
     /// Whether this is a JSON object.
     #[must_use]
     pub fn is_object(&self) -> bool {
         self.0.starts_with('{')
+    }
+}
+
+/// Reads well-formed JSON: where that fails for its form, it is for halves of characters.
+fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+    match serde_json::from_str(text) {
+        Err(error) if error.is_syntax() => match super::surrogates::whole_characters(text) {
+            Some(text) => serde_json::from_str(&text),
+            None => Err(error),
+        },
+        read => read,
     }
 }
 

@@ -16,6 +16,10 @@ pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The key of the listening request that a notification belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
+/// All keys that this revision gave a meaning. Others below `io.modelcontextprotocol/` are older, or belong to extensions.
+pub(crate) const ALL: [&str; 6] =
+    [PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO, SUBSCRIPTION_ID];
+
 /// What a request says of its client and of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestMeta {

@@ -29,7 +29,7 @@ pub use digest::RequestDigest;
 pub use level::LogLevel;
 pub use meta::RequestMeta;
 pub use request::{MCP_METHOD, MCP_NAME, RoundParams, check_request, header_name_of, status_of, takes_input};
-pub use result::{discover_result, fit_error, fit_notification, fit_result, input_required, to_legacy};
+pub use result::{discover_result, fit_error, fit_notification, fit_result, input_required};
 pub use sentinel::{decode, encode};
 pub use state::{
     MAX_STATE_BYTES, NONCE_BYTES, RequestState, SERIAL_BYTES, StateCodec, StateFault, StateTooLarge,

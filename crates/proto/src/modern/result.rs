@@ -15,7 +15,7 @@
 
 use super::{cache::CacheHint, input::InputRequest, meta::SERVER_INFO};
 use crate::{
-    jsonrpc::{ErrorObject, Notification, Raw, code},
+    jsonrpc::{Notification, Raw, code},
     projection::{Fields, elements, quoted},
     revision::Revision,
 };
@@ -131,35 +131,6 @@ pub fn input_required(questions: &[InputRequest], state: &str) -> Raw {
     Raw::from_members(members)
 }
 
-/// The result of a modern server, for a legacy client: without what only this revision has.
-///
-/// # Errors
-/// Where the result is not the end of its request (`resultType` says something else than `complete`): there is nothing that a legacy
-/// client could be told.
-pub fn to_legacy(result: Raw) -> Result<Raw, ErrorObject> {
-    let Some(mut fields) = Fields::of(&result) else { return Ok(result) };
-    if let Some(kind) = fields.text("resultType").filter(|kind| kind != "complete") {
-        return Err(ErrorObject::outcome_unknown(
-            "unsupported_by_revision",
-            format!(
-                "the server answered with a result of the kind {kind:?}, which a client of a legacy revision cannot have"
-            ),
-        ));
-    }
-    for name in ["resultType", "ttlMs", "cacheScope"] {
-        fields.remove(name);
-    }
-    fields.update("_meta", |meta| {
-        let mut meta = Fields::of(meta)?;
-        meta.remove(SERVER_INFO);
-        meta.into_changed()
-    });
-    if fields.get("_meta").is_some_and(|meta| meta.members().is_some_and(|members| members.is_empty())) {
-        fields.remove("_meta");
-    }
-    Ok(fields.into_changed().unwrap_or(result))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,17 +234,5 @@ mod tests {
         ] {
             assert_eq!(fit_notification(Notification::new(method, None)).is_some(), goes, "{method}");
         }
-    }
-
-    #[test]
-    fn a_legacy_client_gets_what_it_knows() {
-        let modern = json!({
-            "resultType": "complete", "ttlMs": 1, "cacheScope": "public", "tools": [],
-            "_meta": { SERVER_INFO: { "name": "s" } },
-        });
-        assert_eq!(value(&to_legacy(raw(&modern)).unwrap()), json!({ "tools": [] }));
-        let kept = json!({ "tools": [], "_meta": { "x": 1 } });
-        assert_eq!(value(&to_legacy(raw(&kept)).unwrap()), kept);
-        assert!(to_legacy(raw(&json!({ "resultType": "task" }))).is_err());
     }
 }

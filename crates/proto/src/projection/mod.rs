@@ -7,7 +7,8 @@
 //!
 //! - What the receiver's revision has passes untouched, to the byte: an object is written again only where a member of it
 //!   had to change, and then its other members keep their text (digits, order, escapes).
-//! - A message for the newest legacy revision is not even read.
+//! - A message for the newest legacy revision is not even read, unless its author is known to be a modern peer: that is for the
+//!   functions `..._for_legacy` and `..._for_modern`, whose table is in `eras.rs`.
 //! - Content of a kind that the receiver does not know always becomes text; that holds for kinds that no revision defines.
 //! - A result never becomes an error. A request that cannot be said is [`Unsupported`], a notification is dropped.
 //! - Malformed messages pass as far as they are malformed: that is between their author and the receiver.
@@ -58,6 +59,7 @@
 //! | error -32042 (a URL has to be visited) | 2025-11-25 | the URLs are put into the message |
 //! | `resource` content, `size` of a resource, `isError`, `instructions`, JSON Schemas | 2024-11-05 | nothing to do |
 
+mod eras;
 mod fields;
 mod introduced;
 mod part;
@@ -67,7 +69,13 @@ mod tests;
 pub(crate) mod text;
 mod walk;
 
+pub use eras::{
+    capabilities_for_modern, introduction_for_legacy, notification_for_legacy, question_for_legacy,
+    request_for_legacy, request_for_modern, result_for_legacy, result_for_modern, untagged,
+};
 pub use stateless::strip_stateless;
+
+pub(crate) use eras::strip_era;
 
 pub(crate) use fields::{Fields, array, elements, quoted};
 pub(crate) use introduced::{Introduced, Kind};

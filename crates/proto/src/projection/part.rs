@@ -15,6 +15,8 @@ pub(crate) enum Part {
     PromptList,
     PromptResult,
     ReadResult,
+    /// Any other result.
+    Result,
     Error,
     // What these are made of.
     ServerCapabilities,
@@ -129,7 +131,8 @@ impl Part {
             ],
             Self::CompleteParams => &[("ref", One, Self::PromptReference)],
             Self::RootList => &[("roots", Each, Self::Root)],
-            Self::Error
+            Self::Result
+            | Self::Error
             | Self::ServerCapabilities
             | Self::Implementation
             | Self::Tool
@@ -144,6 +147,22 @@ impl Part {
             | Self::Root
             | Self::Progress => &[],
         }
+    }
+
+    /// Whether this part is the whole result of a request to a server.
+    pub(crate) const fn is_result(self) -> bool {
+        matches!(
+            self,
+            Self::InitializeResult
+                | Self::CallResult
+                | Self::ToolList
+                | Self::ResourceList
+                | Self::TemplateList
+                | Self::PromptList
+                | Self::PromptResult
+                | Self::ReadResult
+                | Self::Result
+        )
     }
 
     /// Whether this part is a content block, so that its `type` has to be one that the receiver knows.

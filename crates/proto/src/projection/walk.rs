@@ -7,48 +7,74 @@ use super::{
 };
 use crate::{jsonrpc::Raw, revision::Revision};
 
-/// What the receiver lacks, newest first.
-pub(super) fn newer_than(receiver: Revision) -> impl Iterator<Item = &'static Introduced> {
-    Revision::ALL.into_iter().rev().take_while(move |revision| *revision > receiver).map(Revision::introduced)
+/// From whom to whom.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    author: Revision,
+    receiver: Revision,
 }
 
-/// `value`, a `part`, made fit for `receiver`. Where nothing has to change it is the same text, not written again.
+impl Way {
+    /// What the author may have used and the receiver lacks, newest first.
+    fn lacking(self) -> impl Iterator<Item = &'static Introduced> {
+        between(self.receiver, self.author)
+    }
+}
+
+fn between(receiver: Revision, author: Revision) -> impl Iterator<Item = &'static Introduced> {
+    let later = Revision::ALL.into_iter().rev().skip_while(move |revision| *revision > author);
+    later.take_while(move |revision| *revision > receiver).map(Revision::introduced)
+}
+
+/// What `receiver` lacks of the newest legacy revision, newest first.
+pub(super) fn newer_than(receiver: Revision) -> impl Iterator<Item = &'static Introduced> {
+    between(receiver, Revision::NEWEST_LEGACY)
+}
+
+/// `value`, a `part` in the words of the newest legacy revision, made fit for `receiver`. Where nothing has to change it is the same
+/// text, not written again.
 pub(super) fn fit(receiver: Revision, part: Part, value: Raw) -> Raw {
-    if receiver >= Revision::NEWEST_LEGACY
-        || (part.only_fields() && !may_concern(receiver, part, value.as_str()))
+    fit_from(Revision::NEWEST_LEGACY, receiver, part, value)
+}
+
+/// The same for a `value` in the words of `author`.
+pub(super) fn fit_from(author: Revision, receiver: Revision, part: Part, value: Raw) -> Raw {
+    let way = Way { author, receiver };
+    if receiver >= author
+        || (part.only_fields() && !author.is_modern() && !may_concern(way, part, value.as_str()))
     {
         return value;
     }
-    changed(receiver, part, &value).unwrap_or(value)
+    changed(way, part, &value).unwrap_or(value)
 }
 
-/// Whether `text` has the name of a field that `receiver` lacks. An escape may hide one.
-fn may_concern(receiver: Revision, part: Part, text: &str) -> bool {
-    text.contains("\\u") || has_later_field(receiver, part, text)
+/// Whether `text` has the name of a field that the receiver lacks. An escape may hide one.
+fn may_concern(way: Way, part: Part, text: &str) -> bool {
+    text.contains("\\u") || has_later_field(way, part, text)
 }
 
-fn has_later_field(receiver: Revision, part: Part, text: &str) -> bool {
-    newer_than(receiver)
+fn has_later_field(way: Way, part: Part, text: &str) -> bool {
+    way.lacking()
         .flat_map(|revision| revision.fields_of(part))
         .any(|name| memchr::memmem::find(text.as_bytes(), format!("\"{name}\"").as_bytes()).is_some())
-        || part.children().iter().any(|(_, _, child)| has_later_field(receiver, *child, text))
+        || part.children().iter().any(|(_, _, child)| has_later_field(way, *child, text))
 }
 
 /// What becomes of `value`; `None` where it can stay. Goes only as deep as parts are nested.
-fn changed(receiver: Revision, part: Part, value: &Raw) -> Option<Raw> {
+fn changed(way: Way, part: Part, value: &Raw) -> Option<Raw> {
     let mut fields = Fields::of(value)?;
-    if part.is_content() && !knows_kind(receiver, part, &fields) {
+    if part.is_content() && !knows_kind(way.receiver, part, &fields) {
         let text = text::of_block(&fields);
         fields.become_text(&text);
     }
-    for revision in newer_than(receiver) {
+    for revision in way.lacking() {
         (revision.remake)(part, &mut fields);
         for name in revision.fields_of(part) {
             fields.remove(name);
         }
     }
     for &(name, held, child) in part.children() {
-        let one = |value: &Raw| changed(receiver, child, value);
+        let one = |value: &Raw| changed(way, child, value);
         fields.update(name, |value| match held {
             Held::One => one(value),
             Held::Each => change_each(value, one),

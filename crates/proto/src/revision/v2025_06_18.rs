@@ -49,7 +49,7 @@ fn remake(part: Part, fields: &mut Fields) {
 }
 
 /// A result that is nothing but structured gets the JSON as text; servers are told to send both, not all do.
-fn structured_to_text(result: &mut Fields) {
+pub(super) fn structured_to_text(result: &mut Fields) {
     let Some(structured) = result.get("structuredContent").filter(|value| !is_empty_value(value)) else {
         return;
     };

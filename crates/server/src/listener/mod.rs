@@ -254,12 +254,26 @@ async fn accept<A: Answers, S: Secure>(
     Ok(())
 }
 
+/// How many connections that broke before they were accepted are passed over at the end.
+const LAST_FAILURES: u32 = 100;
+
 /// Closes a listener. Returns the connections that the system had accepted for it: to close them would break requests that are in them
 /// already, and tokio may not have heard of those that came last.
 fn last_ones(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
     let Ok(listener) = listener.into_std() else { return Vec::new() };
-    // It does not block, so that this ends with the queue. Where descriptors run out there is nothing to serve the others with.
-    std::iter::from_fn(|| listener.accept().ok())
+    // It does not block, so that this ends with the queue. A connection that is gone again is no end of it; where descriptors run out
+    // there is nothing to serve the others with.
+    let mut failures = 0;
+    let next = || loop {
+        match listener.accept() {
+            Ok(accepted) => return Some(accepted),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock || failures >= LAST_FAILURES => {
+                return None;
+            }
+            Err(_) => failures += 1,
+        }
+    };
+    std::iter::from_fn(next)
         .filter_map(|(stream, remote)| {
             stream.set_nonblocking(true).ok()?;
             Some((TcpStream::from_std(stream).ok()?, remote))

@@ -10,6 +10,7 @@ use bowline_proto::{
     jsonrpc::{Notification, Raw, Reply, Request, RequestId},
     legacy::Millis,
     modern::{RequestMeta, RoundParams, SERIAL_BYTES, fit_error, fit_result, status_of},
+    projection::result_for_modern,
 };
 use bowline_store::EventClass;
 use bytes::Bytes;
@@ -259,6 +260,7 @@ fn fit(core: &Core, method: &str, reply: Reply) -> Reply {
     match reply {
         Reply::Result(result) => {
             let server = core.handler.server_info();
+            let result = result_for_modern(method, result);
             Reply::Result(fit_result(result, server.as_ref(), core.options.cache.of(method)))
         }
         Reply::Error(error) => Reply::Error(fit_error(error)),

@@ -1,8 +1,11 @@
 //! The server that is put behind HTTP, and its surroundings.
 
 use crate::duration;
+use crate::untold::untold;
 use clap::ValueEnum;
 use std::{path::PathBuf, time::Duration};
+
+untold!(ChildOptions);
 
 /// How many processes serve the sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -26,7 +29,7 @@ pub(crate) enum StderrMode {
     Discard,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 #[command(next_help_heading = "The server behind it")]
 pub(crate) struct ChildOptions {
     /// The command as one string, split as a shell would (quotes and backslashes; no variables, no pipes). In place of

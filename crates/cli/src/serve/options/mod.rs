@@ -8,6 +8,7 @@ mod sessions;
 mod state;
 mod streams;
 
+use crate::untold::untold;
 pub(crate) use access::AccessOptions;
 pub(crate) use child::{ChildMode, ChildOptions, StderrMode};
 pub(crate) use log::LogOptions;
@@ -18,11 +19,13 @@ pub(crate) use streams::{Response, StreamOptions};
 
 use std::ffi::OsString;
 
+untold!(ServeOptions);
+
 /// Put a stdio MCP server behind resilient Streamable HTTP.
 ///
 /// Starts COMMAND, an MCP server that speaks on stdin and stdout, and serves it at an HTTP endpoint. Slow calls go on when
 /// their connection ends, and clients fetch the result later.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 #[command(
     override_usage = "bowline serve [OPTIONS] -- COMMAND [ARG]...\n       bowline serve [OPTIONS] --stdio \"COMMAND ARG...\"",
     after_help = AFTER_HELP,

@@ -1,9 +1,12 @@
 //! What outlives a process, and how one takes over from another.
 
 use crate::duration;
+use crate::untold::untold;
 use bowline_store_sqlite::Durability;
 use clap::ValueEnum;
 use std::time::Duration;
+
+untold!(StateOptions);
 
 /// What becomes of a call whose process died.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -15,7 +18,7 @@ pub(crate) enum TakeoverOption {
     Rerun,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 #[command(next_help_heading = "Several processes")]
 pub(crate) struct StateOptions {
     /// Where sessions, running calls and results are kept: `memory`, or what several processes share, at once or one after another:

@@ -1,11 +1,25 @@
 //! How it ends: with stdin, with a signal, with a server that says nothing any more.
 
 use super::host::Host;
-use crate::common::fixture;
+use crate::{
+    common::fixture,
+    support::{bowline, soon},
+};
 use bowline_testkit::{PATIENCE, eventually, processes};
-use rustix::process::Signal;
+use rustix::{
+    process::Signal,
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+};
 use serde_json::json;
-use tokio::time::Instant;
+use std::{
+    fs::File,
+    os::{fd::OwnedFd, unix::fs::OpenOptionsExt as _},
+    process::Stdio,
+};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    time::Instant,
+};
 
 #[tokio::test]
 async fn the_end_of_stdin_waits_for_answers_and_ends_the_session() {
@@ -46,6 +60,55 @@ async fn a_signal_ends_it_at_once() {
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         assert!((Instant::now() - began).as_secs() < 10);
     }
+}
+
+/// Without a terminal there is none that was closed, and nothing to read again.
+#[tokio::test]
+async fn a_hang_up_is_ignored_without_a_terminal() {
+    let program = fixture().start().await;
+    let mut host = Host::start(&[program.url(), "--era", "legacy"]);
+    host.initialize().await;
+    host.calls(1, "slow", json!({ "ms": 300 })).await;
+    host.signal(Signal::HUP);
+    assert_eq!(host.text(1).await, "slow: 300 ms, 0 progress");
+    let ended = host.end().await;
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.stderr.contains("SIGHUP is ignored"), "{}", ended.stderr);
+}
+
+/// The terminal of whoever started it was closed.
+#[tokio::test]
+async fn a_hang_up_of_its_terminal_ends_it() {
+    let program = fixture().start().await;
+    let (person, terminal) = terminal();
+    let mut command = bowline(&["connect", program.url(), "--era", "legacy"]);
+    let mut process = command.stdin(Stdio::piped()).stderr(terminal).spawn().unwrap();
+    let mut stdin = process.stdin.take().unwrap();
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "h", "version": "1" } } });
+    let call = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": { "name": "slow", "arguments": { "ms": 60_000 } } });
+    let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    stdin.write_all(format!("{hello}\n").as_bytes()).await.unwrap();
+    let mut stdout = BufReader::new(process.stdout.take().unwrap()).lines();
+    soon("an answer", stdout.next_line()).await.unwrap().unwrap();
+    stdin.write_all(format!("{ready}\n{call}\n").as_bytes()).await.unwrap();
+    program.has_received("the call", |message| message["method"] == "tools/call").await;
+    processes::signal(process.id().unwrap(), Signal::HUP);
+    assert_eq!(soon("its end", process.wait()).await.unwrap().code(), Some(0));
+    drop((stdin, person));
+    eventually("the end of the session's server", PATIENCE, || program.servers().is_empty()).await;
+}
+
+/// The two sides of a terminal.
+fn terminal() -> (OwnedFd, File) {
+    let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&person).unwrap();
+    unlockpt(&person).unwrap();
+    let path = ptsname(&person, Vec::new()).unwrap().into_string().unwrap();
+    let flags = i32::try_from(OpenptFlags::NOCTTY.bits()).unwrap();
+    let terminal = File::options().read(true).write(true).custom_flags(flags).open(path).unwrap();
+    (person, terminal)
 }
 
 /// DELETE is bounded: the server is there, and says nothing.

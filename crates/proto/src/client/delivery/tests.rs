@@ -34,8 +34,9 @@ fn what_may_have_run_is_not_sent_again() {
 
 #[test]
 fn what_did_not_run_is_sent_again_for_a_while() {
-    for status in [425, 429, 503] {
-        assert!(is_send(&delivery(false).on_answer(Millis(0), answer(status, true), 0)));
+    let asked = Answer { retry_after: Some(0), ..answer(503, true) };
+    for not_now in [answer(425, true), answer(429, true), asked] {
+        assert!(is_send(&delivery(false).on_answer(Millis(0), not_now, 0)));
     }
     let mut delivery = delivery(false);
     let (mut now, mut sent) = (Millis(0), 0);
@@ -44,6 +45,75 @@ fn what_did_not_run_is_sent_again_for_a_while() {
     }
     assert!((6..=12).contains(&sent), "{sent} attempts");
     assert!(now.0 >= 60_000, "a network that is gone for a minute is survived: {}", now.0);
+}
+
+/// Proxies give a 503 for requests that are running: only one of the server itself, or one that asks to come back, proves something.
+#[test]
+fn a_503_proves_nothing_by_itself() {
+    let step = delivery(false).on_answer(Millis(0), answer(503, true), 0);
+    assert_eq!(step, fail(ClientErrorKind::Refused { status: 503 }, true));
+    assert!(is_send(&delivery(true).on_answer(Millis(0), answer(503, true), 0)));
+    let error = ErrorObject::new(-32000, "shutting down");
+    let of_the_server = Answer { error: Some(&error), ..answer(503, true) };
+    assert!(is_send(&delivery(false).on_answer(Millis(0), of_the_server, 0)));
+    let of_the_tool = Answer { error_is_ours: true, ..of_the_server };
+    assert_eq!(delivery(false).on_answer(Millis(0), of_the_tool, 0), Step::Answered(error.clone()));
+    let later = Answer { retry_after: Some(1_000), ..of_the_tool };
+    assert!(is_send(&delivery(false).on_answer(Millis(0), later, 0)));
+}
+
+#[test]
+fn who_says_that_the_outcome_is_unknown_is_believed() {
+    let error = ErrorObject::outcome_unknown("store_unavailable", "may have had an effect");
+    for status in [404, 409, 429, 500, 503] {
+        for error_is_ours in [true, false] {
+            let said = Answer {
+                error: Some(&error),
+                error_is_ours,
+                retry_after: Some(1_000),
+                ..answer(status, false)
+            };
+            assert!(!said.is_not_now() && !said.proves_unrun(), "{status}");
+            assert_eq!(
+                delivery(false).on_answer(Millis(0), said, 0),
+                Step::Answered(error.clone()),
+                "{status}"
+            );
+        }
+    }
+    let said = Answer { error: Some(&error), error_is_ours: true, ..answer(503, false) };
+    assert!(is_send(&delivery(true).on_answer(Millis(0), said, 0)), "it may run twice");
+}
+
+#[test]
+fn what_refuses_proves_that_nothing_ran_and_what_does_not_proves_nothing() {
+    for status in [307, 400, 401, 403, 404, 405, 406, 411, 413, 415, 422, 431] {
+        let step = delivery(false).on_answer(Millis(0), answer(status, false), 0);
+        assert_eq!(step, fail(ClientErrorKind::Refused { status }, false));
+    }
+    for status in [409, 418, 499, 505, 520, 524, 599] {
+        let step = delivery(false).on_answer(Millis(0), answer(status, false), 0);
+        assert_eq!(step, fail(ClientErrorKind::Refused { status }, true));
+    }
+}
+
+/// Some servers map errors to statuses: what names the request and is about what it asked for is no lost session.
+#[test]
+fn a_servers_own_answer_is_no_lost_session() {
+    let error = ErrorObject::new(-32602, "customer not found");
+    let session_of_its_own = ErrorObject::new(-32602, "Session not found: browser session 7");
+    for (status, error) in [(404, &error), (410, &error), (400, &error), (400, &session_of_its_own)] {
+        let said = Answer { error: Some(error), error_is_ours: true, ..answer(status, true) };
+        assert_eq!(delivery(false).on_answer(Millis(0), said, 0), Step::Answered(error.clone()), "{status}");
+        let of_nobody = Answer { error_is_ours: false, ..said };
+        let step = delivery(false).on_answer(Millis(0), of_nobody, 0);
+        assert_eq!(step == Step::Renew, status != 400 || error.message.starts_with("Session"), "{status}");
+    }
+    for code in [-32001, -32600, -32000, -32603] {
+        let error = ErrorObject::new(code, "gone");
+        let said = Answer { error: Some(&error), error_is_ours: true, ..answer(404, true) };
+        assert_eq!(delivery(false).on_answer(Millis(0), said, 0), Step::Renew, "{code}");
+    }
 }
 
 #[test]
@@ -120,7 +190,7 @@ proptest! {
         let mut renewals = 0;
         for (what, later, random) in happenings {
             now = now.after(later);
-            let ambiguous = matches!(what, 1..=3);
+            let ambiguous = matches!(what, 1..=3 | 5);
             let mut step = match what {
                 0 => delivery.on_unreachable(now, random),
                 1 => delivery.on_lost(now, random),
