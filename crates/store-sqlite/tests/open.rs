@@ -246,5 +246,5 @@ fn memory_is_no_file() {
     // Relative, as SQLite has it; were it taken for a file, that would be left behind here.
     let error = SqliteStore::open(":memory:".as_ref(), Options::default()).unwrap_err().to_string();
     assert!(error.contains("a store is a file"), "{error}");
-    assert!(!std::path::Path::new(":memory:").exists());
+    assert!(!Path::new(":memory:").exists());
 }
