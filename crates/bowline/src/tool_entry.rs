@@ -37,7 +37,6 @@ where
     let headers = params::collect(&input.to().unwrap_or_default()).map_err(|why| mistake("input", why))?;
     let check_input = Check::new(&input).map_err(|why| mistake("input", why))?;
     let check_output = output.as_ref().map(Check::new).transpose().map_err(|why| mistake("output", why))?;
-    let check_output = check_output.map(Arc::new);
     let no_hints = Hints::default();
     let listed = ListedTool {
         name: &name,
@@ -51,7 +50,8 @@ where
     };
     let listed = Raw::from_value(&listed)
         .map_err(|error| BuildError::Definition { name: name.clone(), why: error.to_string() })?;
-    let called: Arc<str> = name.as_str().into();
+    // One pointer for each call: there may be many that wait.
+    let called = Arc::new((name.clone(), check_output));
     let run = move |ctx: Call<S>, arguments: &str| -> BoxFuture<'static, _> {
         if !headers.is_empty()
             && ctx.is_modern()
@@ -68,14 +68,12 @@ where
         };
         let input = match read {
             Ok(input) => input,
-            Err(why) => return Box::pin(ready(reply::bad_arguments(ctx.revision(), &called, &why))),
+            Err(why) => return Box::pin(ready(reply::bad_arguments(ctx.revision(), &called.0, &why))),
         };
         let work = handler(ctx, input);
-        let (check_output, called) = (check_output.clone(), called.clone());
+        let called = called.clone();
         // Not an async block: that would hold the handler's future twice, where it was captured and where it is awaited.
-        Box::pin(
-            work.map(move |result| reply::tool(result.into_tool_result(), check_output.as_deref(), &called)),
-        )
+        Box::pin(work.map(move |result| reply::tool(result.into_tool_result(), called.1.as_ref(), &called.0)))
     };
     let repeatable = tool.hints.read_only_hint == Some(true) || tool.hints.idempotent_hint == Some(true);
     Ok(ToolEntry { tasks: tool.tasks, repeatable, entry: Entry { name, listed, run: Box::new(run) } })

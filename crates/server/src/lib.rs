@@ -6,6 +6,7 @@
 //! own; what it says goes into a log in a [`bowline_store::Store`], and a response body only ever reads a log.
 
 mod ask;
+mod at_once;
 mod auth;
 mod body;
 pub mod bridge;

@@ -10,7 +10,11 @@ use bowline_proto::{
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::BodyExt as _;
-use std::{borrow::Cow, net::IpAddr, sync::Arc};
+use std::{
+    borrow::Cow,
+    net::IpAddr,
+    sync::{Arc, LazyLock},
+};
 
 /// Who is calling: one unambiguous text for each (issuer, subject) or static key, never a token. Sessions, cursors and mailboxes are
 /// bound to it.
@@ -212,18 +216,20 @@ pub(crate) fn nothing() -> Response<Body> {
     response
 }
 
-static UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
+/// The headers of a stream. Copied whole, which costs less than to make them.
+static EVENTS: LazyLock<HeaderMap> = LazyLock::new(|| {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    headers
+});
 
 /// 200 with a stream of events. The headers keep proxies from holding it back (SEMANTICS 5.8).
 pub(crate) fn events(core: &Core, body: Body) -> Response<Body> {
     core.metrics.answers_stream.up();
     let mut response = Response::new(body);
-    let headers = response.headers_mut();
-    // What hyper and CORS add is not much more.
-    headers.reserve(4);
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    headers.insert(&UNBUFFERED, HeaderValue::from_static("no"));
+    *response.headers_mut() = EVENTS.clone();
     response
 }
 

@@ -1,5 +1,6 @@
 //! Request ids: echoed with their type and every digit.
 
+use crate::decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -54,8 +55,8 @@ impl RequestId {
     #[must_use]
     pub fn to_json(&self) -> String {
         match self {
-            Self::Number(number) => number.to_string(),
-            Self::Large(number) => number.to_string(),
+            Self::Number(number) => Decimal::of_signed(*number).as_str().to_owned(),
+            Self::Large(number) => Decimal::of(*number).as_str().to_owned(),
             Self::String(text) => serde_json::Value::from(&**text).to_string(),
         }
     }

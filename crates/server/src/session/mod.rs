@@ -328,15 +328,15 @@ impl Session {
 
     // --- results ---
 
-    /// Takes note of a result that waits for its client; the session's oldest ones go where it has too many.
-    pub(crate) fn keep_result(&self, core: &Arc<Core>, outlet: &Outlet) {
+    /// Takes note of a stream of `bytes` whose result waits for its client; the session's oldest ones go where it has too many.
+    pub(crate) fn keep_result(&self, core: &Arc<Core>, stream: StreamId, bytes: u64) {
         if self.stateless {
             return;
         }
         let now = core.now();
         let ttl = millis(core.options.sealed_ttl);
         let limit = core.options.max_session_bytes;
-        let gone = self.results.lock().keep(outlet.stream, outlet.said(), now, now.after(ttl), limit);
+        let gone = self.results.lock().keep(stream, bytes, now, now.after(ttl), limit);
         for stream in gone {
             core.metrics.results_evicted.up();
             core.remove_stream(stream);
