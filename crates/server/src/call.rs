@@ -275,7 +275,7 @@ impl CallState {
             Way::Stream(outlet) => {
                 outlet.seal(response);
                 if self.session.resumable {
-                    self.session.keep_result(&self.core, &outlet);
+                    self.session.keep_result(&self.core, outlet.stream, outlet.said());
                 }
             }
             Way::Answered => {}

@@ -44,7 +44,8 @@ pub(crate) async fn answer(
     match route_post(&core.policy, &parts.headers, parse(body)?)? {
         Post::Initialize(request) => initialize(core, caller, request).await,
         Post::Session(post) => in_session(core, caller, parts, post).await,
-        Post::Modern(post) => modern::answer(core, caller, parts, post).await,
+        // Boxed, as what is seldom and large is in here: all others are moved with it.
+        Post::Modern(post) => Box::pin(modern::answer(core, caller, parts, post)).await,
         Post::Stateless(post) => {
             let session = Arc::new(Session::binding(core, post.revision, caller.principal.as_deref()));
             messages(core, &session, parts, post.body).await
@@ -77,7 +78,7 @@ async fn initialize(
             format!("The parameters of initialize are kept with the session and may have {limit} bytes");
         return Ok(json(core, Reply::from(ErrorObject::new(code::INVALID_PARAMS, text)).to_bytes(&id)));
     }
-    let params = params.detached();
+    let params = compact::detached(&params);
     let _handshake = Handshake::new(core);
     let stateless = core.is_stateless();
     let session = if stateless {
@@ -219,7 +220,7 @@ async fn messages(
 ) -> Result<Response<Body>, Refusal> {
     let message = match body {
         Payload::Single(message) => compact::message(message),
-        Payload::Batch(members) => return batch(core, session, parts, members).await,
+        Payload::Batch(members) => return Box::pin(batch(core, session, parts, members)).await,
     };
     match message {
         Message::Request(request) => {
@@ -280,7 +281,7 @@ async fn call(
             if session.resumable {
                 leaving.calls.clear();
             }
-            stream(core, session, outlet, Some(id), leaving).await
+            Box::pin(stream(core, session, outlet, Some(id), leaving)).await
         }
     }
 }

@@ -81,7 +81,7 @@ async fn road<B: http_body::Body>(
             let body = read(core, body).await?;
             post::answer(core, &caller, parts, body).await?
         }
-        Verb::Get => get::answer(core, &caller, parts).await?,
+        Verb::Get => Box::pin(get::answer(core, &caller, parts)).await?,
         Verb::Delete | Verb::Preflight => delete::answer(core, &caller, parts).await?,
     };
     Ok(response.map(|body| body.keeping(running)))
@@ -142,8 +142,11 @@ async fn who(core: &Core, parts: &Parts) -> Result<Option<String>, Refusal> {
 
 /// Reads a body within its bounds. What is over the limit is not read.
 async fn read<B: http_body::Body>(core: &Core, body: B) -> Result<Bytes, Refusal> {
+    /// The most bytes of a body that are believed to come before they have.
+    const BELIEVED: u64 = 256 * 1024;
     let limit = core.options.body_limit;
     let reading = async {
+        let room = body.size_hint().lower().min(limit).min(BELIEVED);
         let mut body = std::pin::pin!(body);
         let mut first = Bytes::new();
         let mut rest: Option<BytesMut> = None;
@@ -163,7 +166,12 @@ async fn read<B: http_body::Body>(core: &Core, body: B) -> Result<Bytes, Refusal
                 let size = data.remaining();
                 first = data.copy_to_bytes(size);
             } else {
-                let whole = rest.get_or_insert_with(|| BytesMut::from(&std::mem::take(&mut first)[..]));
+                let whole = rest.get_or_insert_with(|| {
+                    let room = usize::try_from(room).unwrap_or_default().max(first.len());
+                    let mut whole = BytesMut::with_capacity(room);
+                    whole.extend_from_slice(&std::mem::take(&mut first));
+                    whole
+                });
                 while data.has_remaining() {
                     let chunk = data.chunk();
                     whole.extend_from_slice(chunk);

@@ -66,6 +66,7 @@ impl SealedStream {
         NewStream {
             id: self.id,
             kind: StreamKind::Call,
+            incarnation: 0,
             owner: self.owner,
             epoch: self.epoch,
             session: None,

@@ -3,6 +3,7 @@
 //! [`parse`] reads a whole body; what it returns borrows nothing and copies nothing: methods, parameters and results are
 //! slices of the one buffer that came from the socket.
 
+mod check;
 mod envelope;
 mod error;
 mod id;
@@ -10,6 +11,7 @@ mod members;
 mod message;
 mod parse;
 mod raw;
+mod scan;
 mod surrogates;
 
 pub use error::{ErrorObject, code};
@@ -17,3 +19,4 @@ pub use id::{MAX_ID_BYTES, RequestId};
 pub use message::{Message, Notification, Reply, Request, Response};
 pub use parse::{Body, MAX_DEPTH, ParseError, ParseErrorKind, parse, parse_message};
 pub use raw::Raw;
+pub use scan::{Members, next_special, plain_string};
