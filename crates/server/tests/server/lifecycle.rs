@@ -469,7 +469,7 @@ async fn a_call_whose_stream_is_full_ends_for_its_client() {
     assert_eq!(events.len(), 2, "{events:?}");
     assert!(events[0].is_priming());
     let error = &events[1].data.as_ref().unwrap()["error"];
-    assert_eq!(error["data"], json!({ "reason": "expired", "outcome": "unknown" }));
+    assert_eq!(error["data"], json!({ "reason": "lost", "outcome": "unknown" }));
     let poll = client.get(answer.last_id.as_deref()).await.messages().await;
     assert_eq!(poll[0]["error"]["data"]["reason"], "expired");
     let answer = client.call("ask", json!({ "url": url })).await;
