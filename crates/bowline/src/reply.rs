@@ -29,7 +29,7 @@ pub(crate) fn tool(result: Result<ToolResult, Error>, output: Option<&Check>, na
         };
         if let Some(fault) = fault {
             tracing::error!(tool = name, fault, "a tool's result does not keep to its output schema");
-            return ErrorObject::internal(
+            return ErrorObject::outcome_unknown(
                 "invalid_output",
                 format!("the result of the tool {name:?} does not keep to its output schema: {fault}"),
             )

@@ -1,4 +1,4 @@
-//! A session with a process of its own: everything passes, ids are exchanged, nothing else is touched.
+//! A session with a process of its own: everything passes, ids and progress tokens are exchanged, nothing else is touched.
 
 use std::sync::{Arc, Weak};
 
@@ -12,6 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::common::Common;
 use crate::restart::{Keeper, Tokens};
+use crate::shared::progress;
 use crate::upstream::{Audience, Question, Upstream};
 
 /// One client and its process.
@@ -119,7 +120,7 @@ impl Session {
             if method != "ping" {
                 self.say_initialized(&upstream);
             }
-            if let Some(reply) = self.keeper.ask(&upstream, call, Tokens::AsTheyAre).await {
+            if let Some(reply) = self.keeper.ask(&upstream, call, Tokens::OfOneClient).await {
                 self.keeper.note(method, params, &reply);
                 return reply;
             }
@@ -147,13 +148,7 @@ impl Audience for Session {
 
     fn hear(&self, upstream: &Upstream, subject: Subject, notification: &Notification) {
         match subject {
-            Subject::Progress => {
-                let token = notification.params.as_ref().and_then(|params| params.member("progressToken"));
-                // Progress of a call that has ended has nowhere to go.
-                if let Some(call) = token.and_then(|token| upstream.call_with_token(&token)) {
-                    call.notify(notification);
-                }
-            }
+            Subject::Progress => progress(upstream, notification),
             Subject::Log => self.place(upstream).notify(notification),
             Subject::List | Subject::Resource | Subject::Other | Subject::Cancelled => {
                 self.peer.notify(notification);

@@ -323,11 +323,12 @@ impl Audience for Shared {
     }
 }
 
-/// Gives progress to the call that was sent under the id that is its token, with the client's own token.
+/// Gives progress to the call that was sent under the id that is its token, with the client's own token. That of a call that has ended has
+/// nowhere to go.
 pub(crate) fn progress(upstream: &Upstream, notification: &Notification) {
     let restored = || {
         let params = notification.params.as_ref()?;
-        let call = upstream.call_of(params.member("progressToken")?.as_str().parse().ok()?)?;
+        let call = upstream.call_of(our_token(&params.member("progressToken")?)?)?;
         let params = params.with_member("progressToken", call.progress_token()?)?;
         Some((call, params))
     };
@@ -336,9 +337,23 @@ pub(crate) fn progress(upstream: &Upstream, notification: &Notification) {
     }
 }
 
+/// A token of ours as a server gives it back: some know texts only.
+fn our_token(token: &Raw) -> Option<u64> {
+    token.string().unwrap_or_else(|| token.as_str().to_owned()).parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_comes_back_as_a_number_or_a_text() {
+        let token = |text: &str| our_token(&Raw::parse(text.to_owned()).unwrap());
+        assert_eq!((token("42"), token(r#""42""#)), (Some(42), Some(42)));
+        for other in ["-1", "1.5", r#""t""#, "null", "[42]", "1e300"] {
+            assert_eq!(token(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn logging_is_not_announced_and_the_rest_is_untouched() {

@@ -429,10 +429,16 @@ impl Connection {
         if let CursorRequest::Id(id) = &self.cursor.request
             && let Ok(id) = RequestId::from_json(id.as_json())
         {
-            let error = ErrorObject::outcome_unknown(
-                "expired",
-                "the server no longer has the messages of this request",
-            );
+            // What still runs here cannot have expired.
+            let runs_here = self.outlet.as_ref().is_some_and(|outlet| !outlet.is_sealed());
+            let reason = match error {
+                ReadError::Evicted { .. } => "evicted",
+                ReadError::Lost { .. } => "lost",
+                ReadError::Gone if runs_here => "lost",
+                ReadError::Gone | ReadError::Unavailable(_) => "expired",
+            };
+            let text = "the server no longer has the messages of this request, which may have run";
+            let error = ErrorObject::outcome_unknown(reason, text);
             let response = error.to_response(Some(&id));
             if self.ids {
                 let poll = self.cursor.poll.saturating_add(1);

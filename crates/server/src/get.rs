@@ -178,6 +178,10 @@ async fn look_at(core: &Arc<Core>, session: Option<&Session>, cursor: &Cursor) -
         Ok(page) => StreamFact::Readable { after_tail: page.sealed && cursor.offset >= page.tail },
         Err(ReadError::Evicted { .. }) => StreamFact::Gone(GoneReason::Evicted),
         Err(ReadError::Lost { .. }) => StreamFact::Gone(GoneReason::Lost),
+        // What still runs here cannot have expired.
+        Err(ReadError::Gone) if core.running.get(cursor.stream).is_some_and(|outlet| !outlet.is_sealed()) => {
+            StreamFact::Gone(GoneReason::Lost)
+        }
         Err(ReadError::Gone) => StreamFact::Gone(GoneReason::Expired),
         Err(ReadError::Unavailable(_)) => StreamFact::Unavailable,
     }

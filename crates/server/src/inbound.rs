@@ -5,7 +5,7 @@ use crate::{
     core::Core,
     isolate, mailbox,
     progress::{self, Arrived},
-    session::Session,
+    session::{Cancel, Session},
     sessions,
 };
 use bowline_proto::{
@@ -14,6 +14,9 @@ use bowline_proto::{
 };
 use bowline_store::Unavailable;
 use std::sync::Arc;
+
+/// For how long a cancel may have been on its way when its call ended.
+const CROSSING_MS: u64 = 2_000;
 
 /// Takes an answer to a question of ours, wherever that was asked.
 ///
@@ -58,8 +61,13 @@ pub(crate) async fn notified(
             let id = notification.params.as_ref().and_then(|params| params.member("requestId"));
             let id = id.and_then(|id| RequestId::from_json(id.as_str()).ok());
             // Unknown, finished and doubled cancels are no errors: they cross the answer on the way.
-            if let Some(id) = id
-                && !session.cancel_call(&id, core.now())
+            let elsewhere = id.filter(|id| match session.cancel_call(id, core.now()) {
+                Cancel::Stopped => false,
+                // A letter would stop the next call of a client that uses its ids again. Later on that call may run elsewhere already.
+                Cancel::Over(since) => since >= CROSSING_MS,
+                Cancel::Unknown => true,
+            });
+            if let Some(id) = elsewhere
                 && core.is_shared()
             {
                 let sent = mailbox::send_cancel(core, session, &id, &notification).await;

@@ -70,7 +70,9 @@ pub use clients::Rate;
 pub use config::{Options, ResponseMode, Takeover};
 pub use endpoint::{Endpoint, EndpointBuilder};
 pub use handler::{BoxFuture, Hello, NoSession, RawHandler};
-pub use listener::{ListenerOptions, Plain, Secure, raise_file_limit, serve, serve_admin, serve_secured};
+pub use listener::{
+    ListenerOptions, Plain, Secure, connections_within, raise_file_limit, serve, serve_admin, serve_secured,
+};
 pub use metrics::{Described, Metric, Metrics, Requests};
 pub use modern::{Round, rerun};
 pub use peer::Peer;

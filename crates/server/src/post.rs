@@ -405,7 +405,7 @@ impl Drop for EndsWithClient {
     }
 }
 
-/// `params._meta.progressToken`, a string or an integer.
+/// `params._meta.progressToken`: a string or a number, which is given back as it was written. Whatever else stands there is none.
 pub(crate) fn progress_token(request: &Request) -> Option<Raw> {
     let params = request.params.as_ref()?;
     // Nearly all parameters have no metadata: those are not read a second time.
@@ -413,7 +413,11 @@ pub(crate) fn progress_token(request: &Request) -> Option<Raw> {
         return None;
     }
     let token = params.member("_meta")?.member("progressToken")?;
-    (token.as_str().starts_with('"') || token.as_str().parse::<i64>().is_ok()).then_some(token)
+    if token.as_str().starts_with(['"', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) {
+        return Some(token);
+    }
+    tracing::debug!(method = %request.method, "a progressToken is neither a string nor a number; there is no progress");
+    None
 }
 
 // --- batches (2025-03-26) ---

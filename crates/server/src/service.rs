@@ -37,6 +37,7 @@ where
         return answer;
     }
     let asked = Asked::now(core, &parts, connected);
+    take_target_host(&mut parts);
     if core.trust_proxy {
         take_forwarded_host(&mut parts.headers);
     }
@@ -97,6 +98,19 @@ fn tell_forbidden(core: &Core, refusal: &Refusal) {
         tracing::warn!("refused: {why} (further refusals of the next 10 s: see the level debug)");
     } else {
         tracing::debug!("refused: {why}");
+    }
+}
+
+/// Puts the host of an absolute target (`POST http://host/mcp`) in the place of `Host`, which does not count then (RFC 9112, 3.2.2).
+fn take_target_host(parts: &mut Parts) {
+    let Some(authority) = parts.uri.authority() else { return };
+    // Without the user that may stand in front of it.
+    let host = authority.as_str().rsplit('@').next().unwrap_or_default();
+    // More than one `Host` is refused later on; that stays so.
+    if parts.headers.get_all(header::HOST).iter().nth(1).is_none()
+        && let Ok(host) = HeaderValue::from_str(host)
+    {
+        parts.headers.insert(header::HOST, host);
     }
 }
 
@@ -240,6 +254,26 @@ mod tests {
         take_forwarded_host(&mut headers);
         assert_eq!(headers.get_all(header::HOST).iter().count(), 1);
         headers[header::HOST].to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn the_target_says_the_host() {
+        let host = |target: &str, hosts: &[&str]| {
+            let mut request = Request::post(target);
+            for host in hosts {
+                request = request.header(header::HOST, *host);
+            }
+            let (mut parts, ()) = request.body(()).unwrap().into_parts();
+            take_target_host(&mut parts);
+            let hosts = parts.headers.get_all(header::HOST).iter();
+            hosts.map(|host| host.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(host("/mcp", &["localhost:1"]), ["localhost:1"]);
+        assert_eq!(host("/mcp", &[]), [""; 0]);
+        assert_eq!(host("http://evil.example/mcp", &["127.0.0.1"]), ["evil.example"]);
+        assert_eq!(host("http://u:p@evil.example:81/mcp", &["127.0.0.1"]), ["evil.example:81"]);
+        assert_eq!(host("http://[::1]:8000/mcp", &[]), ["[::1]:8000"]);
+        assert_eq!(host("http://a.example/mcp", &["b", "c"]), ["b", "c"], "that is refused");
     }
 
     #[test]

@@ -6,12 +6,13 @@ use crate::{
     lane::{Queued, Turn},
     news,
     open::{Opened, is_busy, log_of},
+    place::Files,
     readers::Readers,
     store::Shared,
     tx::{State, Tx},
 };
 use bowline_store::Unavailable;
-use rusqlite::{Connection, Error, ErrorCode};
+use rusqlite::{Connection, Error, ErrorCode, config::DbConfig};
 use std::{
     fs,
     path::PathBuf,
@@ -64,6 +65,7 @@ pub(crate) struct Committer {
     writer: i64,
     shared: Arc<Shared>,
     path: PathBuf,
+    files: Files,
     /// How much is still to be swept.
     sweep: usize,
     /// How many more commits leave a gap.
@@ -76,7 +78,8 @@ pub(crate) struct Committer {
 impl Committer {
     pub(crate) fn new(opened: (Connection, i64), path: PathBuf, shared: Arc<Shared>) -> Self {
         let (conn, writer) = opened;
-        Self { conn, writer, shared, path, sweep: 0, polite: 0, failing: false, since_measured: 0 }
+        let files = Files::of(&path);
+        Self { conn, writer, shared, path, files, sweep: 0, polite: 0, failing: false, since_measured: 0 }
     }
 
     /// Works until the lane is closed and empty; then closes the file, after everybody else.
@@ -85,6 +88,7 @@ impl Committer {
         // SQLite copies the log into the file and removes it when the last connection is closed. Where two are closed at the same
         // moment, neither is the last: each finds the other's lock.
         readers.wait_for_all_to_close();
+        self.look();
         if let Err((_, error)) = self.conn.close() {
             tracing::warn!(%error, file = %self.path.display(), "the store could not be closed properly");
         }
@@ -118,8 +122,42 @@ impl Committer {
         }
     }
 
+    /// Looks whether the files are still those at the path. Returns why the store counts as away, if it does.
+    fn look(&mut self) -> Option<Unavailable> {
+        let found = self.files.look();
+        if self.shared.astray.note(found.clone()) {
+            // What is at the path now may be another process's, and the last to close a file deletes the log *at the path*.
+            let kept = self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, found.is_some());
+            if let Err(error) = kept {
+                tracing::debug!(%error, "how the store is closed could not be set");
+            }
+            match &found {
+                Some(what) => tracing::error!(
+                    error = %what,
+                    "the store counts as away: what it would write is found by nobody, neither by another process nor after a restart. \
+                     Put the files back; or restart all processes that use them, which then begin with what is at that path"
+                ),
+                None => {
+                    tracing::warn!(file = %self.path.display(), "the files of the store are back in their place");
+                }
+            }
+        }
+        found
+    }
+
     /// Does a batch, and answers.
     fn work(&mut self, mut jobs: Vec<Job>, with_hints: bool) {
+        // While they are away, each time: they may be back.
+        let astray = match self.shared.astray.why() {
+            None if !self.files.are_due() => None,
+            _ => self.look(),
+        };
+        if let Some(why) = astray {
+            self.shared.counts.failed.add(1);
+            self.sweep = 0;
+            jobs.into_iter().for_each(|queued| queued.job.fail(why.clone()));
+            return;
+        }
         let started = instant();
         let sweeping = self.sweep > 0;
         let mut tries = TRIES;

@@ -10,6 +10,8 @@
 //!   memory.
 //! - **Nothing pretends.** A transaction that fails (the disk is full, an IO error) changed nothing: each of its operations
 //!   answers `Unavailable`, nobody is woken, and no read shows any of it.
+//! - **Not on a file that nobody finds.** A file that was deleted, moved or replaced while it was open is noticed within about a second;
+//!   from then on the store answers `Unavailable`, until the file is back or the process starts anew.
 //! - **Bounded.** [`Options`] bounds the queue, the file, and what it may hold; what is past its time is freed in small steps by
 //!   `housekeep`, and free space goes back to the file system.
 //!
@@ -33,6 +35,7 @@ mod lane;
 mod news;
 mod open;
 mod options;
+mod place;
 mod readers;
 mod schema;
 mod store;

@@ -129,6 +129,10 @@ impl Refused {
 fn inspect(path: &Path, patience: Duration) -> Result<Found, OpenError> {
     let report = |error: rusqlite::Error| refusal(path, &error, patience);
     let io = |error: io::Error| Refused::Io(error).at(path);
+    // What SQLite means by that is no file, and a file would be made for nothing.
+    if path.as_os_str() == ":memory:" {
+        return Err(Refused::Unusable("a store is a file; name one".to_owned()).at(path));
+    }
     let mut make = OpenOptions::new();
     make.write(true).create_new(true);
     #[cfg(unix)]

@@ -242,3 +242,11 @@ async fn many_who_make_the_same_file_agree() {
     keys.dedup();
     assert_eq!(keys.len(), 1, "they go on with one list");
 }
+
+#[test]
+fn memory_is_no_file() {
+    // Relative, as SQLite has it; were it taken for a file, that would be left behind here.
+    let error = SqliteStore::open(":memory:".as_ref(), Options::default()).unwrap_err().to_string();
+    assert!(error.contains("a store is a file"), "{error}");
+    assert!(!Path::new(":memory:").exists());
+}

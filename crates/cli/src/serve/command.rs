@@ -21,6 +21,10 @@ pub(crate) enum CommandError {
     #[error("--stdio: a quote is not closed, or a backslash ends the text")]
     Quote,
     #[error(
+        "--stdio: no shell is used, so {what} does not work; {instead}, or write --stdio \"sh -c '...'\" with the whole line in place of the dots"
+    )]
+    Shell { what: &'static str, instead: &'static str },
+    #[error(
         "--env needs NAME=VALUE, such as --env API_URL=http://localhost:9 ({0}; what was given is not shown, it may be a secret)"
     )]
     Variable(String),
@@ -61,6 +65,9 @@ pub(crate) fn child_spec(
     let mut words = match options.stdio {
         Some(_) if !command.is_empty() && stdio_typed => return Err(CommandError::Both),
         Some(text) if command.is_empty() => {
+            if let Some(error) = shell_syntax(&text) {
+                return Err(error);
+            }
             shlex::split(&text).ok_or(CommandError::Quote)?.into_iter().map(OsString::from).collect()
         }
         _ if command.is_empty() => return Err(CommandError::None),
@@ -88,6 +95,92 @@ pub(crate) fn child_spec(
             join_reissued: options.join_reissued,
         },
     })
+}
+
+/// What only a shell understands in a command that stands in one text: others run it in a shell. What is quoted is meant as it is.
+fn shell_syntax(text: &str) -> Option<CommandError> {
+    let words = bare_words(text);
+    let error = |what, instead| Some(CommandError::Shell { what, instead });
+    let first = words.first()?;
+    let (name, assigns) = first.split_once('=').map_or(("", false), |(name, _)| (name, true));
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && !name.starts_with(|first: char| first.is_ascii_digit())
+    };
+    if assigns && is_name(name) {
+        return error("a variable in front of the command", "give it as --env NAME=VALUE");
+    }
+    if first == "cd" {
+        return error("cd", "give the folder as --cwd FOLDER");
+    }
+    for word in &words {
+        match word.as_str() {
+            "&&" | "||" | ";" | "&" => {
+                return error("more than one command", "serve the last one and prepare the rest before");
+            }
+            "|" | "|&" => return error("a pipe", "serve the MCP server alone"),
+            ">" | ">>" | "<" | "2>" | "2>>" | "&>" | "2>&1" | "1>&2" => {
+                return error("a redirection", "leave it out (--stderr says where stderr goes)");
+            }
+            word if word.ends_with(';') => {
+                return error("more than one command", "serve the last one and prepare the rest before");
+            }
+            word if word.starts_with("~/") => return error("~", "write the whole path"),
+            word if names_variable(word) => {
+                return error(
+                    "$NAME",
+                    "write the value (variables reach the server by themselves, see --pass-env)",
+                );
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Whether a shell would put something else in the place of a part of it.
+fn names_variable(word: &str) -> bool {
+    word.split('$')
+        .skip(1)
+        .any(|after| after.starts_with(|c: char| c.is_ascii_alphabetic() || "_{(".contains(c)))
+}
+
+/// The words of a text as a shell would split it, without those that hold a quote or a backslash.
+fn bare_words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let (mut word, mut is_bare, mut quote) = (String::new(), true, None);
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match (quote, character) {
+            (Some(open), _) if character == open => quote = None,
+            (Some('"') | None, '\\') => {
+                characters.next();
+                is_bare = false;
+            }
+            (Some(_), _) => {}
+            (None, '"' | '\'') => {
+                quote = Some(character);
+                // A value may be quoted: what counts stands in front of it.
+                is_bare &= word.contains('=');
+            }
+            (None, _) if character.is_whitespace() => {
+                if is_bare && !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+                if !is_bare {
+                    words.push(String::new());
+                }
+                word.clear();
+                is_bare = true;
+            }
+            (None, _) => word.push(character),
+        }
+    }
+    if is_bare && !word.is_empty() {
+        words.push(word);
+    }
+    words
 }
 
 fn environment(pass: &str, typed: &[String], variables: Variables<'_>) -> Result<Environment, CommandError> {
@@ -159,6 +252,38 @@ mod tests {
         assert_eq!(child(&["--stdio", "x 'y"], None).unwrap_err(), CommandError::Quote);
         assert_eq!(child(&["--stdio", " "], None).unwrap_err(), CommandError::Empty);
         assert_eq!(child(&["--", ""], None).unwrap_err(), CommandError::Empty);
+    }
+
+    #[test]
+    fn what_needs_a_shell_is_refused_and_says_what_to_do() {
+        for (text, instead) in [
+            ("API_KEY=hunter2 python3 x.py", "--env NAME=VALUE"),
+            ("A='hunter2 x' python3 x.py", "--env NAME=VALUE"),
+            ("cd /srv/x && npm start", "--cwd FOLDER"),
+            ("npm ci && npm start", "more than one command"),
+            ("npm ci ; npm start", "more than one command"),
+            ("npm ci; npm start", "more than one command"),
+            ("node $HOME/x.js", "write the value"),
+            ("~/bin/server", "the whole path"),
+            ("python3 x.py | tee log", "a pipe"),
+            ("python3 x.py 2> log", "--stderr"),
+        ] {
+            let error = child(&["--stdio", text], None).unwrap_err().to_string();
+            assert!(error.contains("no shell is used") && error.contains(instead), "{error}");
+            assert!(error.contains("sh -c") && !error.contains("hunter2"), "{error}");
+        }
+        // Quoted it is an argument like any other, and so it is after the dashes.
+        for (text, args) in [
+            ("sh -c 'cd /x && A=1 exec npm start | tee'", &["-c", "cd /x && A=1 exec npm start | tee"][..]),
+            ("x '|' \"&&\" \\; --a=b", &["|", "&&", ";", "--a=b"]),
+            ("x A=1 cd", &["A=1", "cd"]),
+            ("x '$HOME' ^a$ a~/b", &["$HOME", "^a$", "a~/b"]),
+            ("./a=b/x y", &["y"]),
+            ("\"A=1\" y", &["y"]),
+        ] {
+            assert_eq!(child(&["--stdio", text], None).unwrap().args, args, "{text}");
+        }
+        assert_eq!(child(&["--", "cat", "|", "A=1"], None).unwrap().args, ["|", "A=1"]);
     }
 
     #[test]

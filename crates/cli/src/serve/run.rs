@@ -14,7 +14,8 @@ use bowline_gateway::{
     child::{Guard, GuardCommand, GuardError, SpawnError},
 };
 use bowline_server::{
-    Endpoint, ListenerOptions, Takeover, raise_file_limit, serve, serve_admin, serve_secured,
+    Endpoint, ListenerOptions, Takeover, connections_within, raise_file_limit, serve, serve_admin,
+    serve_secured,
 };
 use std::{io, process::ExitCode, sync::Arc};
 use tokio::{
@@ -71,6 +72,7 @@ pub(crate) async fn run(settings: Settings, format: LogFormat) -> Result<ExitCod
     let mut options = settings.listener;
     // Others accept in our place, and find in the store what we leave there.
     options.hand_over = shared && store.is_some();
+    options.max_connections = affordable(options.max_connections, open_files, settings.max_children);
     let tls = settings.tls.clone();
     let endpoint = endpoint(settings, store, Arc::clone(&gateway), bound.ip().is_loopback());
     let (stop, _) = watch::channel(false);
@@ -119,6 +121,21 @@ pub(crate) async fn run(settings: Settings, format: LogFormat) -> Result<ExitCod
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// The bound of connections, lowered to what the limit of open files allows: then idle ones make room before there is none at all.
+fn affordable(wanted: usize, open_files: u64, children: usize) -> usize {
+    let most = connections_within(open_files, children);
+    if wanted > most {
+        tracing::warn!(
+            open_files,
+            most,
+            wanted,
+            "the limit of open files allows fewer connections than --max-connections; idle ones make room from there on. \
+             Raise the limit (ulimit -n, LimitNOFILE), or lower --max-connections"
+        );
+    }
+    wanted.min(most)
 }
 
 /// What came from files that may change.

@@ -54,6 +54,10 @@ pub(crate) enum StoreUrlError {
     Unknown(String),
     #[error("--store sqlite: has no path: write sqlite:PATH, such as sqlite:/var/lib/bowline/store.db")]
     NoPath,
+    #[error(
+        "--store {0:?}: SQLite's memory is of no use as a store that outlives this process; write --store memory, or a path: sqlite:PATH"
+    )]
+    SqliteMemory(String),
 }
 
 /// Why the store was not opened. Exit code 1.
@@ -81,6 +85,10 @@ impl StoreUrl {
                 let path = path.strip_prefix("//").unwrap_or(path);
                 if path.is_empty() {
                     return Err(StoreUrlError::NoPath);
+                }
+                // Names that SQLite does not take for a file: none is to be made of them.
+                if path == ":memory:" || path.starts_with("file::memory:") {
+                    return Err(StoreUrlError::SqliteMemory(text.to_owned()));
                 }
                 Kind::Sqlite(path.into())
             }
@@ -176,6 +184,8 @@ mod tests {
         }
         assert!(matches!(StoreUrl::parse("sqlite:"), Err(StoreUrlError::NoPath)));
         assert!(matches!(StoreUrl::parse("sqlite://"), Err(StoreUrlError::NoPath)));
+        let error = StoreUrl::parse("sqlite::memory:").unwrap_err().to_string();
+        assert!(error.contains("write --store memory, or a path"), "{error}");
     }
 
     #[tokio::test]

@@ -51,9 +51,10 @@ enum Start {
 /// What becomes of the progress token of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tokens {
-    /// It passes: all calls are one client's.
-    AsTheyAre,
-    /// An id of ours takes its place.
+    /// An id of ours takes its place: two calls with the same token each hear their own. All calls are one client's, so parameters in
+    /// which that cannot be done pass as they are.
+    OfOneClient,
+    /// An id of ours takes its place, or the call is refused.
     Replaced,
     /// So it does, and what the process logs meanwhile is this call's.
     ReplacedWithLogs,
@@ -210,12 +211,10 @@ impl Keeper {
         tokens: Tokens,
     ) -> Option<Reply> {
         let id = upstream.next_id();
-        let params = match tokens {
-            Tokens::AsTheyAre => params,
-            Tokens::Replaced | Tokens::ReplacedWithLogs => match with_token(params.as_ref(), id) {
-                Ok(params) => params,
-                Err(error) => return Some(error.into()),
-            },
+        let params = match with_token(params.as_ref(), id) {
+            Ok(params) => params,
+            Err(_) if tokens == Tokens::OfOneClient => params,
+            Err(error) => return Some(error.into()),
         };
         match upstream.request(id, Some(call), call.method(), params).await {
             Outcome::Answered(reply) => {

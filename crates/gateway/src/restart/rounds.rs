@@ -79,7 +79,10 @@ impl Keeper {
             };
             params = Asked::next(first.clone(), &answers, asked.state.as_ref());
         }
-        let text = format!("the server {} asked more than {MAX_ROUNDS} times", self.common.name);
+        let text = format!(
+            "the server {} asked more than {MAX_ROUNDS} times, and may have had an effect each time",
+            self.common.name
+        );
         Some(ErrorObject::outcome_unknown("too_many_rounds", text).into())
     }
 
@@ -120,10 +123,10 @@ impl Keeper {
         let level = match tokens {
             // Log messages name no request: where several clients share a process, they could reach the wrong one.
             Tokens::Replaced => None,
-            Tokens::AsTheyAre | Tokens::ReplacedWithLogs if is_modern(call) => {
+            Tokens::OfOneClient | Tokens::ReplacedWithLogs if is_modern(call) => {
                 call.log_level().map(|level| level.as_str().to_owned())
             }
-            Tokens::AsTheyAre | Tokens::ReplacedWithLogs => {
+            Tokens::OfOneClient | Tokens::ReplacedWithLogs => {
                 peer.log_level().or_else(|| self.can("logging", None).then(|| "info".to_owned()))
             }
         };

@@ -288,11 +288,6 @@ impl Upstream {
         self.table.lock().pending.running()
     }
 
-    /// The running call with that progress token.
-    pub(crate) fn call_with_token(&self, token: &Raw) -> Option<Call> {
-        self.table.lock().pending.with_token(token)
-    }
-
     /// The running call that was sent under that id.
     pub(crate) fn call_of(&self, id: u64) -> Option<Call> {
         self.table.lock().pending.call(id)

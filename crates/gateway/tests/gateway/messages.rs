@@ -65,6 +65,29 @@ async fn progress_comes_in_order_and_before_the_result() {
     server.end().await;
 }
 
+#[tokio::test]
+async fn calls_with_one_token_each_hear_their_own_progress() {
+    let server = Server::new(fixture(&[]));
+    let client = server.connected().await;
+    let params = |token: &serde_json::Value| json!({ "name": "slow", "arguments": { "ms": 300, "progress": 3 }, "_meta": { "progressToken": token } });
+    // Any number is a token too, and comes back as it is.
+    for token in [json!("t"), json!(7), json!(1.5), json!(1e300)] {
+        let one = client.start(json!(format!("{token} one")), "tools/call", params(&token)).await;
+        let two = client.start(json!(format!("{token} two")), "tools/call", params(&token)).await;
+        for answer in [one, two] {
+            let all = answer.all().await;
+            let progress: Vec<_> = all.iter().map(|message| message["params"]["progress"].as_u64()).collect();
+            assert_eq!(progress, [Some(1), Some(2), Some(3), None], "{token}");
+            assert!(all[..3].iter().all(|message| message["params"]["progressToken"] == token), "{token}");
+        }
+    }
+    // What cannot be exchanged passes: it is this client's own affair.
+    let twins = r#"{"jsonrpc":"2.0","id":"twins","method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"_meta":{"progressToken":1,"progressToken":2}}}"#;
+    let answer = client.post(twins).await.all().await;
+    assert_eq!(answer[0]["result"]["content"][0]["text"], "x");
+    server.end().await;
+}
+
 /// Methods, members and errors that nobody knows; parameters over several lines.
 #[tokio::test]
 async fn the_unknown_passes_untouched() {

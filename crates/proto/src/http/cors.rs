@@ -41,6 +41,10 @@ pub fn cors_headers(policy: &Policy, origin: Option<&HeaderValue>, out: &mut Hea
     out.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED_HEADERS));
 }
 
+/// What a browser asks before a page of the internet may speak to a private network, and what allows it (Private Network Access).
+const ASKS_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-request-private-network");
+const ALLOWS_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-allow-private-network");
+
 /// The answer to `OPTIONS`: 204 with the methods and headers that a page may send, and its CORS headers.
 #[must_use]
 pub fn preflight(policy: &Policy, headers: &HeaderMap) -> Answer {
@@ -53,6 +57,10 @@ pub fn preflight(policy: &Policy, headers: &HeaderMap) -> Answer {
         out.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
         out.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed_headers(headers));
         out.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(MAX_AGE));
+        let asks = headers.get(&ASKS_PRIVATE_NETWORK).is_some_and(|asks| asks == "true");
+        if asks && policy.origins.allow(origin.as_bytes(), policy.loopback) {
+            out.insert(ALLOWS_PRIVATE_NETWORK, HeaderValue::from_static("true"));
+        }
     }
     Answer { status: StatusCode::NO_CONTENT, headers: out }
 }
@@ -146,6 +154,24 @@ mod tests {
             let mut again = out.clone();
             cors_headers(&policy(mode), headers.get(header::ORIGIN), &mut again);
             assert_eq!(&again, out, "setting them again, as for any answer, changes nothing");
+        }
+    }
+
+    #[test]
+    fn an_allowed_page_may_reach_a_private_network_where_its_browser_asks() {
+        for (origin, asks, allowed) in [
+            ("http://localhost:5173", Some("true"), true),
+            ("http://localhost:5173", Some("false"), false),
+            ("http://localhost:5173", None, false),
+            ("https://evil.example", Some("true"), false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
+            if let Some(asks) = asks {
+                headers.insert(ASKS_PRIVATE_NETWORK, HeaderValue::from_static(asks));
+            }
+            let answer = preflight(&policy(STATEFUL), &headers).headers;
+            assert_eq!(one(&answer, ALLOWS_PRIVATE_NETWORK), allowed.then_some("true"), "{origin} {asks:?}");
         }
     }
 

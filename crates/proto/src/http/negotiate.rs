@@ -13,12 +13,13 @@ const EVENT_STREAM: (&str, &str) = ("text", "event-stream");
 /// most specific range decides, so that `application/json;q=0, */*` does not take JSON.
 ///
 /// # Errors
-/// - 415: a POST whose `Content-Type` is not exactly one `application/json`.
+/// - 415: a POST whose `Content-Type` is not exactly one `application/json`, or whose body is compressed (`Content-Encoding`).
 /// - 406: a POST that does not take both `application/json` and `text/event-stream`, a GET that does not take the latter.
 pub fn negotiate(verb: Verb, headers: &HeaderMap) -> Result<(), Refusal> {
     match verb {
         Verb::Post => {
             check_content_type(headers)?;
+            check_content_encoding(headers)?;
             if says_the_usual(headers) || accepts(headers, JSON) && accepts(headers, EVENT_STREAM) {
                 return Ok(());
             }
@@ -70,6 +71,24 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
         ErrorObject::new(
             code::INVALID_REQUEST,
             format!("The Content-Type of a POST has to be application/json; {seen}"),
+        ),
+    ))
+}
+
+/// Nothing is decompressed here: a small body could become one of any size.
+fn check_content_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
+    let codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    let mut codings = codings.flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
+    let plain = |coding: &[u8]| coding.is_empty() || coding.eq_ignore_ascii_case(b"identity");
+    let Some(coding) = codings.find(|coding| !plain(coding.trim_ascii())) else { return Ok(()) };
+    Err(Refusal::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        ErrorObject::new(
+            code::INVALID_REQUEST,
+            format!(
+                "The body of a POST has to be sent as it is, without a Content-Encoding; it is {}",
+                shown(coding.trim_ascii())
+            ),
         ),
     ))
 }
@@ -205,6 +224,28 @@ mod tests {
             lines.push((&header::ACCEPT, BOTH));
             assert_eq!(status(Verb::Post, &lines), expected, "{values:?}");
         }
+    }
+
+    #[test]
+    fn a_post_is_not_compressed() {
+        for (values, expected) in [
+            (&[][..], 200),
+            (&[&b""[..]], 200),
+            (&[b"identity"], 200),
+            (&[b" Identity, identity"], 200),
+            (&[b"gzip"], 415),
+            (&[b"identity, br"], 415),
+            (&[b"identity", b"deflate"], 415),
+        ] {
+            let mut lines: Vec<_> = values.iter().map(|value| (&header::CONTENT_ENCODING, *value)).collect();
+            lines.push((&header::CONTENT_TYPE, b"application/json"));
+            lines.push((&header::ACCEPT, BOTH));
+            assert_eq!(status(Verb::Post, &lines), expected, "{values:?}");
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_ENCODING, "gzip".parse().unwrap());
+        let refusal = check_content_encoding(&headers).unwrap_err();
+        assert!(refusal.error.message.ends_with("without a Content-Encoding; it is gzip"));
     }
 
     /// What each `Accept` is answered: a POST, a GET.

@@ -52,7 +52,8 @@ impl ErrorObject {
         Self::new(code::INTERNAL_ERROR, message).with_data(&serde_json::json!({ "reason": reason }))
     }
 
-    /// A call whose owner is gone: nobody can know whether it ran (-32603, `data.outcome` is `unknown`).
+    /// A call that ran, or that may have run, and whose result cannot be had (-32603, `data.outcome` is `unknown`): whoever repeats it may have
+    /// its effects twice.
     pub fn outcome_unknown(reason: &str, message: impl Into<String>) -> Self {
         Self::new(code::INTERNAL_ERROR, message)
             .with_data(&serde_json::json!({ "reason": reason, "outcome": "unknown" }))

@@ -35,7 +35,7 @@ const MODERN: Revision = Revision::NEWEST_MODERN;
 pub fn result_for_legacy(revision: Revision, method: &str, result: Raw) -> Result<Raw, ErrorObject> {
     let kind = result.member("resultType").and_then(|kind| kind.string());
     if let Some(kind) = kind.filter(|kind| kind != "complete") {
-        return Err(ErrorObject::internal(
+        return Err(ErrorObject::outcome_unknown(
             "unsupported_by_revision",
             format!(
                 "the server answered with a result of the kind {kind:?}, which a client of a legacy revision cannot have"

@@ -184,6 +184,7 @@ async fn accept<A: Answers, S: Secure>(
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let places = Places::new(options.max_connections);
+    let mut refused = Refused::default();
     let (stopping, _) = watch::channel(false);
     let mut stop = std::pin::pin!(stop);
     let leaver = answers.clone();
@@ -209,8 +210,18 @@ async fn accept<A: Answers, S: Secure>(
         let accepted = match accepted {
             Ok(accepted) => accepted,
             Err(error) if passes(&error) => {
-                // Out of descriptors, say: others are being closed, so a pause helps and a loop does not.
-                tracing::warn!(%error, "a connection could not be accepted");
+                if is_out_of_descriptors(&error) {
+                    places.displace();
+                }
+                if let Some(times) = refused.tell(tokio::time::Instant::now()) {
+                    tracing::warn!(
+                        %error,
+                        times,
+                        "connections cannot be accepted now, and wait; idle ones are closed for them. If this goes on: \
+                         raise the limit of open files (ulimit -n, LimitNOFILE), or lower --max-connections"
+                    );
+                }
+                // Others are being closed, so a pause helps and a loop does not.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
@@ -287,6 +298,45 @@ fn passes(error: &io::Error) -> bool {
     !matches!(error.kind(), Kind::InvalidInput | Kind::NotConnected | Kind::Unsupported)
 }
 
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    error
+        .raw_os_error()
+        .is_some_and(|code| [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error).contains(&code))
+}
+
+/// How often to tell that connections cannot be accepted.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// How often a connection could not be accepted since that was told.
+#[derive(Default)]
+struct Refused {
+    times: u64,
+    told: Option<tokio::time::Instant>,
+}
+
+impl Refused {
+    /// Counts one more; how many to tell of, if it is time.
+    fn tell(&mut self, now: tokio::time::Instant) -> Option<u64> {
+        self.times += 1;
+        if self.told.is_some_and(|at| now - at < TELL_EVERY) {
+            return None;
+        }
+        self.told = Some(now);
+        Some(std::mem::take(&mut self.times))
+    }
+}
+
+/// How many connections there may be where a process may have `open_files` and holds `children` processes, with three pipes each, beside its
+/// store, its listeners and what it logs to. At least one in two, so that some may come in any case.
+#[must_use]
+pub fn connections_within(open_files: u64, children: usize) -> usize {
+    const OWN: usize = 64;
+    let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);
+    let reserve = children.saturating_mul(4).saturating_add(OWN);
+    open_files.saturating_sub(reserve).max(open_files / 2).max(1)
+}
+
 /// Raises this process's limit of open files as far as it may: each connection is one.
 ///
 /// Returns the limit that is in force.
@@ -300,4 +350,41 @@ pub fn raise_file_limit() -> u64 {
         }
     }
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_files_for_everything_else() {
+        assert_eq!(connections_within(100_000, 100), 99_536);
+        assert_eq!(connections_within(1_024, 100), 560);
+        // However many processes may be started, half is for connections.
+        assert_eq!(connections_within(1_024, 1_000), 512);
+        assert_eq!(connections_within(256, 64), 128);
+        assert_eq!(connections_within(1, 0), 1);
+        assert_eq!(connections_within(u64::MAX, usize::MAX), usize::MAX / 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_accepted_is_told_once_in_a_while_with_its_count() {
+        let mut refused = Refused::default();
+        assert_eq!(refused.tell(tokio::time::Instant::now()), Some(1));
+        for _ in 0..200 {
+            tokio::time::advance(Duration::from_millis(49)).await;
+            assert_eq!(refused.tell(tokio::time::Instant::now()), None);
+        }
+        tokio::time::advance(TELL_EVERY).await;
+        assert_eq!(refused.tell(tokio::time::Instant::now()), Some(201));
+    }
+
+    #[test]
+    fn which_errors_are_for_want_of_files() {
+        use rustix::io::Errno;
+        for (errno, expected) in [(Errno::MFILE, true), (Errno::NFILE, true), (Errno::CONNABORTED, false)] {
+            assert_eq!(is_out_of_descriptors(&errno.into()), expected, "{errno:?}");
+        }
+        assert!(!is_out_of_descriptors(&io::ErrorKind::TimedOut.into()));
+    }
 }

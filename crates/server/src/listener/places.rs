@@ -93,7 +93,7 @@ impl Places {
 
     /// Makes idle connections leave: about one in a hundred, those first that never said anything, then those that have been quiet
     /// for longest. A connection that is in the middle of a request stays.
-    fn displace(&self) {
+    pub(super) fn displace(&self) {
         let mut idle: Vec<_> = self
             .taken
             .table

@@ -212,7 +212,7 @@ fn hold(core: &Arc<Core>, call: &Arc<CallState>, handle: Handle) -> Result<(), E
     let mut calls = core.held.0.lock();
     if !calls.contains_key(&handle) && calls.len() >= core.options.max_held_calls {
         let text = "too many calls wait for answers of their clients";
-        return Err(ErrorObject::internal("too_many_held_calls", text));
+        return Err(ErrorObject::outcome_unknown("too_many_held_calls", text));
     }
     let expires = core.now().after(millis(core.options.input_ttl));
     let principal = call.session.principal.clone();
@@ -223,7 +223,7 @@ fn hold(core: &Arc<Core>, call: &Arc<CallState>, handle: Handle) -> Result<(), E
         && of_principal() >= core.options.max_calls_per_session
     {
         let text = "too many calls of this client wait for its answers";
-        return Err(ErrorObject::internal("too_many_held_calls", text));
+        return Err(ErrorObject::outcome_unknown("too_many_held_calls", text));
     }
     calls.insert(handle, Held { call: call.clone(), principal, expires });
     Ok(())

@@ -218,7 +218,7 @@ impl Round {
     #[must_use]
     pub fn end(&self, questions: &[InputRequest]) -> Reply {
         let Some(core) = self.core.upgrade() else {
-            return ErrorObject::internal("draining", "the server is shutting down").into();
+            return ErrorObject::outcome_unknown("draining", "the server is shutting down").into();
         };
         let state = RequestState {
             expires: core.unix().saturating_add(millis(core.options.input_ttl)),
@@ -266,11 +266,11 @@ impl Round {
         if !core.keys.are_known() {
             // What a key of this process alone has sealed, no other backend could open.
             let text = "the store that keeps the keys was not reached yet";
-            return Err(ErrorObject::internal("store_unavailable", text));
+            return Err(ErrorObject::outcome_unknown("store_unavailable", text));
         }
         self.codec(core)
             .seal(&self.digest(), state, random::bytes())
-            .map_err(|error| ErrorObject::internal("too_large", error.to_string()))
+            .map_err(|error| ErrorObject::outcome_unknown("too_large", error.to_string()))
     }
 
     pub(super) const fn held(&self) -> Option<[u8; SERIAL_BYTES]> {

@@ -6,7 +6,7 @@ use bowline_proto::{jsonrpc::RequestId, legacy::Millis};
 use std::{
     borrow::Borrow,
     collections::{HashSet, VecDeque},
-    hash::{Hash, Hasher},
+    hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
 
@@ -14,11 +14,29 @@ use std::{
 const MARKER_MS: u64 = 2_000;
 const MARKERS: usize = 32;
 
+/// For how long the id of a call that ended is known as such, and of how many. A cancel that names it crossed the answer on the way; a marker
+/// would stop the next call of a client that uses its ids again.
+const OVER_MS: u64 = 30_000;
+const OVER: usize = 16;
+
 /// The calls of a session, and cancels that came before theirs.
 #[derive(Default)]
 pub(super) struct Calls {
     running: HashSet<ById>,
     markers: VecDeque<(RequestId, Millis)>,
+    /// Calls that ended, the newest last. Hashes are enough to tell few ids apart, and small.
+    over: VecDeque<(u64, Millis)>,
+}
+
+/// What became of a cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cancel {
+    /// The call runs here, and stops.
+    Stopped,
+    /// The call ended here as many milliseconds ago.
+    Over(u64),
+    /// No call of that id is known here. It may be on its way, or on another backend.
+    Unknown,
 }
 
 /// A call, found by its id.
@@ -49,12 +67,32 @@ impl Calls {
         self.markers.push_back((id, now));
     }
 
+    fn note_end(&mut self, id: &RequestId, now: Millis) {
+        if self.over.len() >= OVER {
+            self.over.pop_front();
+        }
+        self.over.push_back((hash(id), now));
+    }
+
+    /// How long ago a call of that id ended, if that is not long.
+    fn since_end(&self, id: &RequestId, now: Millis) -> Option<u64> {
+        let id = hash(id);
+        let (_, at) = self.over.iter().rev().find(|(over, _)| *over == id)?;
+        Some(now.0.saturating_sub(at.0)).filter(|since| *since < OVER_MS)
+    }
+
     /// Takes a marker for `id` out; whether there was one.
     fn take_marker(&mut self, id: &RequestId, now: Millis) -> bool {
         self.markers.retain(|(_, at)| now.0.saturating_sub(at.0) < MARKER_MS);
         let found = self.markers.iter().position(|(marked, _)| marked == id);
         found.is_some_and(|at| self.markers.remove(at).is_some())
     }
+}
+
+fn hash(id: &RequestId) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Why a call was not registered.
@@ -92,25 +130,32 @@ impl Session {
     pub(crate) fn remove_call(&self, call: &Arc<CallState>) {
         let Some(mut calls) = self.calls.lock_if_made() else { return };
         // Nearly always it is this one; another one of its id is put back.
-        if let Some(other) = calls.running.take(call.id()).filter(|held| !Arc::ptr_eq(&held.0, call)) {
-            calls.running.insert(other);
+        match calls.running.take(call.id()) {
+            Some(held) if Arc::ptr_eq(&held.0, call) => calls.note_end(call.id(), call.core.now()),
+            Some(other) => {
+                calls.running.insert(other);
+            }
+            None => {}
         }
     }
 
-    /// Cancels a call because its client says so; whether it runs here. A cancel that overtook its request on another connection
-    /// leaves a marker that the call meets (SEMANTICS 6).
-    pub(crate) fn cancel_call(&self, id: &RequestId, now: Millis) -> bool {
+    /// Cancels a call because its client says so. A cancel that overtook its request on another connection leaves a marker that the call
+    /// meets (SEMANTICS 6).
+    pub(crate) fn cancel_call(&self, id: &RequestId, now: Millis) -> Cancel {
         let mut calls = self.calls.lock();
         match calls.running.get(id).map(|held| held.0.clone()) {
             Some(call) => {
                 drop(calls);
                 call.cancel(CancelReason::Client);
-                true
+                Cancel::Stopped
             }
-            None => {
-                calls.mark(id.clone(), now);
-                false
-            }
+            None => match calls.since_end(id, now) {
+                Some(since) => Cancel::Over(since),
+                None => {
+                    calls.mark(id.clone(), now);
+                    Cancel::Unknown
+                }
+            },
         }
     }
 

@@ -4,7 +4,7 @@ mod asks;
 mod calls;
 mod record;
 
-pub(crate) use calls::AddCall;
+pub(crate) use calls::{AddCall, Cancel};
 
 use crate::{
     Metrics, clients::SessionPlace, core::Core, modern::Listener, outlet::Outlet, random, rare::Rare,

@@ -89,6 +89,39 @@ async fn a_cancel_that_overtakes_its_request_meets_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cancel_that_crossed_the_answer_does_not_meet_the_next_call_of_that_id() {
+    let store = || Arc::new(MemoryStore::default());
+    for server in [Server::new(), Server::built(|builder| builder.shared_store(store()))] {
+        let mut client = server.client("2025-11-25").await;
+        let cancel =
+            json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } });
+        for _ in 0..3 {
+            let answer = client.call("count", json!({ "then": 0.5 })).await;
+            assert_eq!(answer.json().await["result"]["counted"], 0);
+            // Twice, and late: neither is for the next one.
+            assert_eq!(client.post(&cancel).await.status, 202);
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            assert_eq!(client.post(&cancel).await.status, 202);
+            client.next_id = 1;
+        }
+        // Nor is one that was cancelled and is cancelled again.
+        let mut answer = client.call("stubborn", json!({})).await;
+        client.post(&cancel).await;
+        assert_eq!(answer.events().await.len(), 1);
+        client.post(&cancel).await;
+        client.next_id = 1;
+        let answer = client.call("count", json!({ "then": 0.5 })).await;
+        assert_eq!(answer.json().await["result"]["counted"], 0);
+        // Long afterwards it is as if it had never been.
+        tokio::time::sleep(Duration::from_secs(31)).await;
+        client.post(&cancel).await;
+        client.next_id = 1;
+        let mut answer = client.call("stubborn", json!({})).await;
+        assert!(answer.messages().await.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_that_arrives_while_its_session_ends_ends_with_it() {
     let server = Server::new();
     let mut client = server.client("2025-11-25").await;
@@ -436,7 +469,7 @@ async fn a_call_whose_stream_is_full_ends_for_its_client() {
     assert_eq!(events.len(), 2, "{events:?}");
     assert!(events[0].is_priming());
     let error = &events[1].data.as_ref().unwrap()["error"];
-    assert_eq!(error["data"], json!({ "reason": "expired", "outcome": "unknown" }));
+    assert_eq!(error["data"], json!({ "reason": "lost", "outcome": "unknown" }));
     let poll = client.get(answer.last_id.as_deref()).await.messages().await;
     assert_eq!(poll[0]["error"]["data"]["reason"], "expired");
     let answer = client.call("ask", json!({ "url": url })).await;

@@ -15,6 +15,7 @@ use crate::{
     job::{Change, Work},
     lane::Lane,
     news, open,
+    place::Astray,
     readers::{self, Checked, Read, Readers, View},
     tx::{State, Tx},
     waiters::Waiters,
@@ -60,6 +61,8 @@ pub(crate) struct Shared {
     /// The number of the newest commit whose changes were told here.
     pub(crate) news: AtomicI64,
     pub(crate) counts: Counts,
+    /// What became of the files, where they are no longer those at the path.
+    pub(crate) astray: Astray,
     closed: AtomicBool,
     /// Wakes the thread that watches for changes by others.
     watch: (Mutex<()>, Condvar),
@@ -141,6 +144,7 @@ impl SqliteStore {
                 waiters: Arc::default(),
                 news: AtomicI64::new(state.news),
                 counts,
+                astray: Astray::default(),
                 closed: AtomicBool::new(false),
                 watch: (Mutex::new(()), Condvar::new()),
                 options,
@@ -203,6 +207,9 @@ impl SqliteStore {
         read: impl FnOnce(&View<'_>) -> Checked<T> + Send + 'static,
     ) -> Result<T, Unavailable> {
         let shared = self.shared();
+        if let Some(why) = shared.astray.why() {
+            return Err(why);
+        }
         let answer = timeout(shared.options.patience, async {
             let place = shared.reads.place(0).await?;
             let (reply, answer) = oneshot::channel();

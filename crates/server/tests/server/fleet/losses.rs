@@ -208,7 +208,7 @@ async fn a_session_that_the_store_lost_is_put_back_while_it_is_in_use() {
         // Whoever waits for the call is told what is known, and when that is noticed.
         let messages = timeout(Duration::from_secs(20), call.messages()).await.expect("no hang");
         let error = &messages.last().expect("an end")["error"];
-        assert_eq!(error["data"], json!({ "reason": "expired", "outcome": "unknown" }), "{messages:?}");
+        assert_eq!(error["data"], json!({ "reason": "lost", "outcome": "unknown" }), "{messages:?}");
         for backend in [&a, &b] {
             assert_eq!(backend.serves(&client).call("echo", json!({})).await.status, 200, "{revision}");
             client.id();
