@@ -54,3 +54,8 @@ fn memory_read(bencher: Bencher) {
 fn fast_path(bencher: Bencher) {
     bencher.with_inputs(p::fast).bench_refs(p::call);
 }
+
+#[divan::bench]
+fn stream_path(bencher: Bencher) {
+    bencher.with_inputs(p::streamed).bench_refs(p::call);
+}

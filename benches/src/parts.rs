@@ -1,6 +1,6 @@
 //! One function for what is made beforehand, one for what is measured; what is measured drops what it made.
 
-use bowline::{Call, Server};
+use bowline::{Call, Options, ResponseMode, Server};
 use bowline_proto::{
     cursor::{Cursor, CursorCodec, CursorKind, CursorRequest, IdText, Keyring, Scope, StreamId},
     http::{AllowedHosts, AllowedOrigins, Policy, SessionMode, StaleSession, admit, negotiate, route_post},
@@ -12,7 +12,7 @@ use bowline_store::{
     BackendId, Event, EventClass, MemoryStore, NewStream, ReadLimit, StreamKind, StreamLog as _, WriteAt,
 };
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -177,6 +177,7 @@ pub fn store() -> MemoryStore {
         kind: StreamKind::Call,
         owner: BackendId(1),
         epoch: 1,
+        incarnation: 0,
         session: None,
         request_id: Some("7".into()),
         rerun: None,
@@ -239,14 +240,53 @@ pub fn fast() -> Fast {
             .stateless()
             .into_endpoint()
     };
-    let mut fast = Fast { runtime, endpoint, request: Some(call_request()) };
+    let mut fast = Fast { runtime, endpoint, request: Some(request(call_body(100))) };
     call(&mut fast);
-    fast.request = Some(call_request());
+    fast.request = Some(request(call_body(100)));
     fast
 }
 
-fn call_request() -> Request<Full<Bytes>> {
-    let mut request = Request::new(Full::new(call_body(100)));
+/// The same in a session, each answer a primed stream that is kept in the store (memory).
+///
+/// # Panics
+/// When no session begins.
+#[must_use]
+pub fn streamed() -> Fast {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime without sockets needs nothing");
+    let mut options = Options::default();
+    options.response = ResponseMode::Sse;
+    let endpoint = {
+        let _in = runtime.enter();
+        Server::builder("echo", "1")
+            .tool("echo", "Says it back", |_: Call, Text { text }: Text| async move { text })
+            .build()
+            .expect("one tool is a server")
+            .http()
+            .options(options)
+            .into_endpoint()
+    };
+    let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
+    let mut fast = Fast { runtime, endpoint, request: Some(request(hello.into())) };
+    let session = answer(&mut fast).headers().get("mcp-session-id").cloned().expect("a session begins");
+    let next = || {
+        let mut request = request(call_body(100));
+        request.headers_mut().insert("mcp-session-id", session.clone());
+        request
+    };
+    // Whatever is made for the first is there.
+    for _ in 0..3 {
+        fast.request = Some(next());
+        call(&mut fast);
+    }
+    fast.request = Some(next());
+    fast
+}
+
+fn request(body: Bytes) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(body));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = http::Uri::from_static("/mcp");
     *request.headers_mut() = usual_headers();
@@ -258,11 +298,15 @@ fn call_request() -> Request<Full<Bytes>> {
 /// # Panics
 /// When there is no answer at the first poll, or not this one: then something else was measured.
 pub fn call(fast: &mut Fast) {
+    assert_eq!(answer(fast).status(), StatusCode::OK);
+}
+
+fn answer(fast: &mut Fast) -> Response<()> {
     let request = fast.request.take().expect("there is a request for each call");
     let _in = fast.runtime.enter();
     let answer = pin!(fast.endpoint.handle(request));
     let Poll::Ready(response) = answer.poll(&mut Context::from_waker(Waker::noop())) else {
         panic!("a quick call is answered at once")
     };
-    assert_eq!(response.map(drop).into_parts().0.status, Response::new(()).status());
+    response.map(drop)
 }

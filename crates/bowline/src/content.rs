@@ -2,7 +2,6 @@
 
 use crate::escape::push_string;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use bowline_proto::jsonrpc::Raw;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -62,6 +61,19 @@ impl Annotations {
         self.last_modified = Some(at.into());
         self
     }
+}
+
+/// The bytes that a piece of plain text takes, with a few escapes, and with what ends a result.
+pub(crate) const fn room_for_text(len: usize) -> usize {
+    len + len / 32 + 64
+}
+
+/// Appends a piece of plain text: in one go, and into room for all of it and for what ends a result.
+pub(crate) fn write_text(out: &mut String, text: &str) {
+    out.reserve(room_for_text(text.len()));
+    out.push_str(r#"{"type":"text","text":"#);
+    push_string(out, text);
+    out.push('}');
 }
 
 /// One piece of content. Older clients get what their revision does not know in the nearest text form.
@@ -153,18 +165,13 @@ pub enum Content {
 }
 
 impl Content {
-    /// This piece as JSON.
-    pub(crate) fn to_raw(&self) -> Result<Raw, serde_json::Error> {
+    /// Appends this piece as JSON.
+    pub(crate) fn write(&self, out: &mut String) {
         match self {
-            // Nearly all pieces are plain text, which may be long: written in one go, and into room for all of it.
-            Self::Text { text, annotations: None, meta: None } => {
-                let mut out = String::with_capacity(text.len() + text.len() / 32 + 32);
-                out.push_str(r#"{"type":"text","text":"#);
-                push_string(&mut out, text);
-                out.push('}');
-                Ok(Raw::from_trusted(out.into()))
-            }
-            _ => Raw::from_value(self),
+            // Nearly all pieces are plain text, which may be long.
+            Self::Text { text, annotations: None, meta: None } => write_text(out, text),
+            // Text, strings and maps with text keys are always expressible.
+            _ => out.push_str(&serde_json::to_string(self).unwrap_or_default()),
         }
     }
 
@@ -318,7 +325,9 @@ mod tests {
     #[test]
     fn text_is_written_as_everything_else_is() {
         let text = Content::text("a \"b\"\n");
-        assert_eq!(text.to_raw().unwrap(), Raw::from_value(&text).unwrap());
+        let mut out = String::new();
+        text.write(&mut out);
+        assert_eq!(out, serde_json::to_string(&text).unwrap());
     }
 
     #[test]

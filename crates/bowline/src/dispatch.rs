@@ -10,11 +10,11 @@ use crate::{
     server::Inner,
 };
 use bowline_proto::{
-    jsonrpc::{ErrorObject, Notification, Raw, Reply, code},
+    jsonrpc::{ErrorObject, Members, Notification, Raw, Reply, code, plain_string},
     modern::tasks::TaskSupport,
 };
 use bowline_server::{BoxFuture, Hello, NoSession, Peer, RawHandler, rerun};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, future::ready, sync::Arc};
 
@@ -26,8 +26,38 @@ pub(crate) struct Dispatch<S>(pub(crate) Arc<Inner<S>>);
 struct Named<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
-    #[serde(borrow, default)]
-    arguments: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "text_of")]
+    arguments: Option<&'a str>,
+}
+
+impl<'p> Named<'p> {
+    /// Reads `params`, which a parser has passed. What is not as usual is left to serde, which says what is wrong with it.
+    fn read(params: &'p str) -> Result<Self, Reply> {
+        Self::usual(params).map_or_else(|| read(params), Ok)
+    }
+
+    fn usual(params: &'p str) -> Option<Self> {
+        let (mut name, mut arguments) = (None, None);
+        for (member, value) in Members::of(params)? {
+            let place = match member {
+                "name" => &mut name,
+                "arguments" => &mut arguments,
+                // It may be one of the two.
+                other if other.contains('\\') => return None,
+                _ => continue,
+            };
+            if place.replace(value).is_some() {
+                return None;
+            }
+        }
+        let name = plain_string(name?)?;
+        Some(Self { name: Cow::Borrowed(name), arguments: arguments.filter(|value| *value != "null") })
+    }
+}
+
+/// The text of a JSON value, where it stands.
+fn text_of<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de str>, D::Error> {
+    Ok(Option::<&RawValue>::deserialize(deserializer)?.map(RawValue::get))
 }
 
 #[derive(Deserialize)]
@@ -116,7 +146,7 @@ impl<S: Send + Sync + 'static> Dispatch<S> {
     /// Remembers a session to announce changes to; the session mode `stateless` has none.
     fn note(&self, peer: &Peer) {
         if !peer.session_id().is_empty() {
-            self.0.peers.lock().insert(peer.session_id().to_owned(), peer.clone());
+            self.0.peers.lock().insert(peer.clone());
         }
     }
 
@@ -130,9 +160,9 @@ impl<S: Send + Sync + 'static> Dispatch<S> {
         let ctx = || Call::new(call.clone(), self.0.clone());
         match call.method() {
             "tools/call" => {
-                let Named { name, arguments } = read(params)?;
+                let Named { name, arguments } = Named::read(params)?;
                 let tool = catalog.tool(&name).ok_or_else(|| unknown("tool", &name))?;
-                Ok((tool.entry.run)(ctx(), arguments.map_or("{}", RawValue::get)))
+                Ok((tool.entry.run)(ctx(), arguments.unwrap_or("{}")))
             }
             "tools/list" => Err(page(&catalog.tool_pages, params)),
             "resources/read" => {
@@ -158,9 +188,9 @@ impl<S: Send + Sync + 'static> Dispatch<S> {
                 Err(empty())
             }
             "prompts/get" => {
-                let Named { name, arguments } = read(params)?;
+                let Named { name, arguments } = Named::read(params)?;
                 let prompt = catalog.prompt(&name).ok_or_else(|| unknown("prompt", &name))?;
-                Ok((prompt.entry.run)(ctx(), arguments.map_or("{}", RawValue::get)))
+                Ok((prompt.entry.run)(ctx(), arguments.unwrap_or("{}")))
             }
             "prompts/list" => Err(page(&catalog.prompt_pages, params)),
             "completion/complete" if !catalog.parts.completions.is_empty() => complete(catalog, params, ctx),
@@ -222,4 +252,36 @@ fn unknown(kind: &str, name: &str) -> Reply {
 
 const fn empty() -> Reply {
     Reply::Result(Raw::empty_object())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_and_arguments_are_found_however_they_stand() {
+        for (params, name, arguments) in [
+            (r#"{"name":"a","arguments":{"x":1}}"#, "a", Some(r#"{"x":1}"#)),
+            (r#"{"arguments" : { } , "_meta":{"name":"no"}, "name" : "a"}"#, "a", Some("{ }")),
+            (r#"{"name":"a","arguments":null}"#, "a", None),
+            (r#"{"name":"a"}"#, "a", None),
+            (r#"{"n\u0061me":"\u0061","arguments":[1]}"#, "a", Some("[1]")),
+        ] {
+            let Ok(read) = Named::read(params) else { panic!("{params} is not read") };
+            assert_eq!((&*read.name, read.arguments), (name, arguments), "{params}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_parameters_is_said() {
+        for (params, why) in [
+            ("{}", "missing field `name`"),
+            (r#"{"name":1}"#, "expected a string"),
+            (r#"{"name":"a","name":"b"}"#, "duplicate field `name`"),
+            (r#"{"name":"a","arguments":1,"\u0061rguments":2}"#, "duplicate field `arguments`"),
+        ] {
+            let Err(Reply::Error(error)) = Named::read(params) else { panic!("{params} is read") };
+            assert!(error.as_str().contains(why), "{params}: {}", error.as_str());
+        }
+    }
 }

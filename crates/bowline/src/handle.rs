@@ -28,7 +28,7 @@ impl<S> Handle<S> {
     /// The sessions that this process serves.
     #[must_use]
     pub fn peers(&self) -> Vec<Peer> {
-        self.inner.peers.lock().values().cloned().collect()
+        self.inner.peers.lock().all()
     }
 
     /// Tells the sessions that are subscribed to `uri` that the resource changed. Returns how many there are.

@@ -1,6 +1,7 @@
 //! MCP servers that never drop work.
 #![doc = include_str!("guide/overview.md")]
 
+mod arguments;
 mod ask;
 mod builder;
 mod call;
@@ -17,6 +18,7 @@ mod icon;
 mod level;
 mod mistake;
 mod modern_line;
+mod peers;
 mod pipe;
 mod prompt;
 mod reply;

@@ -7,15 +7,16 @@ use crate::{
     handle::Handle,
     http::Http,
     icon::Icon,
+    peers::Peers,
     pipe::{Pipe, PipeOptions},
     stdio::Stdio,
 };
 use bowline_proto::jsonrpc::Raw;
-use bowline_server::{Endpoint, EndpointBuilder, Peer, RawHandler};
+use bowline_server::{Endpoint, EndpointBuilder, RawHandler};
 use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 /// What is said of the server in `initialize`, and what else is the same for its whole life.
 #[derive(Clone, Debug, Serialize)]
@@ -64,8 +65,7 @@ pub(crate) struct Inner<S> {
     pub(crate) catalog: RwLock<Arc<Catalog<S>>>,
     /// Held by whoever changes the catalog.
     pub(crate) changing: Mutex<()>,
-    /// The sessions that changes are announced to, by id.
-    pub(crate) peers: Mutex<HashMap<String, Peer>>,
+    pub(crate) peers: Mutex<Peers>,
 }
 
 impl<S> Inner<S> {

@@ -1,7 +1,7 @@
 //! Tools: what is said of one, and what comes out of one.
 
 use crate::{
-    content::{Content, Meta, ResourceContents},
+    content::{Content, Meta, ResourceContents, room_for_text, write_text},
     error::Error,
     icon::Icon,
     schema::Schema,
@@ -151,10 +151,15 @@ pub(crate) struct ListedTool<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct NoInput {}
 
+/// What every result begins with.
+const BEFORE_CONTENT: &str = r#"{"content":["#;
+
 /// What a tool's call results in. Most handlers return something simpler that becomes one: see [`IntoToolResult`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolResult {
-    content: Vec<Raw>,
+    /// The result as it will leave, up to the end of its last piece of content; empty where there is none. Written once: results may be
+    /// long.
+    written: String,
     structured: Option<Raw>,
     is_error: bool,
     meta: Option<Raw>,
@@ -182,9 +187,25 @@ impl ToolResult {
     /// With one more piece of content.
     #[must_use]
     pub fn with(mut self, content: impl Into<Content>) -> Self {
-        // Text, strings and maps with text keys are always expressible.
-        self.content.extend(content.into().to_raw());
+        content.into().write(self.next_piece(0));
         self
+    }
+
+    /// With one more piece of plain text.
+    fn with_text(mut self, text: &str) -> Self {
+        write_text(self.next_piece(text.len()), text);
+        self
+    }
+
+    /// Where the next piece of content is written to, of about `size` bytes.
+    fn next_piece(&mut self, size: usize) -> &mut String {
+        if self.written.is_empty() {
+            self.written.reserve(BEFORE_CONTENT.len() + room_for_text(size));
+            self.written.push_str(BEFORE_CONTENT);
+        } else {
+            self.written.push(',');
+        }
+        &mut self.written
     }
 
     /// With a structured value, an object (from `2025-06-18` on). It is not put into the content: [`Json`] does that too.
@@ -228,18 +249,13 @@ impl ToolResult {
 
     /// The `result` member of the response.
     pub(crate) fn into_raw(self) -> Raw {
-        let size: usize = self.content.iter().map(|part| part.as_str().len() + 1).sum();
-        let structured = self.structured.as_ref().map_or(0, |raw| raw.as_str().len() + 22);
-        let mut out = String::with_capacity(size + structured + 40);
-        out.push_str(r#"{"content":["#);
-        for (index, part) in self.content.iter().enumerate() {
-            if index > 0 {
-                out.push(',');
-            }
-            out.push_str(part.as_str());
+        let mut out = self.written;
+        if out.is_empty() {
+            out.push_str(BEFORE_CONTENT);
         }
         out.push(']');
         if let Some(structured) = &self.structured {
+            out.reserve(structured.as_str().len() + 64);
             out.push_str(r#","structuredContent":"#);
             out.push_str(structured.as_str());
         }
@@ -297,7 +313,20 @@ macro_rules! one_piece {
     };
 }
 
-one_piece!(String, &str, Content, ResourceContents);
+one_piece!(Content, ResourceContents);
+
+/// A text: a result by itself too.
+macro_rules! one_text {
+    ($($type:ty),*) => {
+        $(impl IntoToolResult for $type {
+            fn into_tool_result(self) -> Result<ToolResult, Error> {
+                Ok(ToolResult::new().with_text(&self))
+            }
+        })*
+    };
+}
+
+one_text!(String, &str);
 
 impl IntoToolResult for Vec<Content> {
     fn into_tool_result(self) -> Result<ToolResult, Error> {
@@ -318,9 +347,12 @@ impl<T: Serialize + JsonSchema> IntoToolResult for Json<T> {
     }
 
     fn into_tool_result(self) -> Result<ToolResult, Error> {
-        let result = ToolResult::new().structured(&self.0)?;
-        let text = result.structured.as_ref().map_or_else(String::new, |raw| raw.as_str().to_owned());
-        Ok(result.with(text))
+        let mut result = ToolResult::new().structured(&self.0)?;
+        if let Some(structured) = &result.structured {
+            let text = structured.clone();
+            result = result.with_text(text.as_str());
+        }
+        Ok(result)
     }
 }
 

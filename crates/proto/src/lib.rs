@@ -16,6 +16,7 @@
 
 pub mod client;
 pub mod cursor;
+mod decimal;
 pub mod http;
 pub mod jsonrpc;
 pub mod legacy;

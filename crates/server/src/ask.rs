@@ -144,7 +144,7 @@ async fn ask(
         return ended();
     }
     let outlet = match &on {
-        On::Call(call) => call.exchange.outlet_or_open(),
+        On::Call(call) => call.outlet_or_open(),
         On::Standalone => Some(session.standalone(core).clone()),
     };
     let Some(outlet) = outlet else { return undeliverable() };

@@ -10,6 +10,7 @@ use crate::{
     limiter::NOT_DUE,
     mailbox,
     modern::ModernCall,
+    outlet::Outlet,
     peer::progress_key,
     session::Session,
 };
@@ -28,7 +29,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64},
+        atomic::{AtomicBool, AtomicU32, AtomicU64},
     },
 };
 
@@ -63,7 +64,8 @@ pub(crate) struct CallState {
     pub(crate) head: Head,
     pub(crate) core: Arc<Core>,
     pub(crate) session: Arc<Session>,
-    pub(crate) exchange: Arc<Exchange>,
+    /// Held while something is said, so that nothing follows the answer.
+    way: Mutex<Way>,
     pub(crate) started: Millis,
     progress_token: Option<Box<Raw>>,
     /// What a call of a modern client has beside; it then says everything by this.
@@ -72,11 +74,30 @@ pub(crate) struct CallState {
     /// When its limits have to be looked at, in [`Millis`]. Changed under the lock of the [`Limiter`](crate::limiter::Limiter).
     pub(crate) due: AtomicU64,
     /// Which one it is among those whose limits are watched.
-    pub(crate) number: AtomicU64,
+    pub(crate) number: AtomicU32,
     /// Whether it was answered while its handler ran, which may still put things in order.
     pub(crate) unfinished: AtomicBool,
-    /// Whether the call has its answer. Held while something is said, so that nothing follows the answer.
-    answered: Mutex<bool>,
+}
+
+/// Where a call says what it says.
+enum Way {
+    /// Among the others of its POST, or in plain JSON; a stream is opened where need be.
+    Exchange(Arc<Exchange>),
+    /// On its stream, which is no other call's. There was an exchange, but a call may wait for long, and there may be many that do.
+    Stream(Arc<Outlet>),
+    /// It has its answer, and has nothing more to say.
+    Answered,
+}
+
+impl Way {
+    /// Lets go of an exchange that has become a stream.
+    fn narrow(&mut self) {
+        if let Self::Exchange(exchange) = self
+            && let Some(outlet) = exchange.only_stream()
+        {
+            *self = Self::Stream(outlet);
+        }
+    }
 }
 
 impl CallState {
@@ -93,15 +114,14 @@ impl CallState {
             head: Head::new(parts),
             core: core.clone(),
             session: session.clone(),
-            exchange: exchange.clone(),
+            way: Mutex::new(Way::Exchange(exchange.clone())),
             started: core.now(),
             progress_token: progress_token.map(Box::new),
             cancelling: Cancelling::default(),
             due: AtomicU64::new(NOT_DUE),
-            number: AtomicU64::new(0),
+            number: AtomicU32::new(0),
             modern: None,
             unfinished: AtomicBool::new(false),
-            answered: Mutex::new(false),
         })
     }
 
@@ -127,13 +147,86 @@ impl CallState {
     /// run, and so may whatever else holds the call: once it is answered, that has nothing more to say (in a batch the
     /// stream goes on, and an answer in plain JSON must not turn into a stream afterwards).
     pub(crate) fn say(&self, payload: Bytes, class: EventClass, coalesce: Option<Bytes>) -> bool {
-        let answered = self.answered.lock();
-        if *answered {
-            return false;
+        let mut way = self.way.lock();
+        match (&*way, &self.modern) {
+            (Way::Answered, _) => false,
+            (_, Some(modern)) => modern.say(payload, class, coalesce),
+            (Way::Stream(outlet), None) => outlet.push(payload, class, coalesce),
+            (Way::Exchange(exchange), None) => {
+                let said = exchange.say(payload, class, coalesce);
+                way.narrow();
+                said
+            }
         }
-        match &self.modern {
-            None => self.exchange.say(payload, class, coalesce),
-            Some(modern) => modern.say(payload, class, coalesce),
+    }
+
+    /// What the call was part of, as long as that is more than its own stream.
+    pub(crate) fn exchange(&self) -> Option<Arc<Exchange>> {
+        match &*self.way.lock() {
+            Way::Exchange(exchange) => Some(exchange.clone()),
+            Way::Stream(_) | Way::Answered => None,
+        }
+    }
+
+    /// Whether it is one of several of its POST.
+    pub(crate) fn is_in_batch(&self) -> bool {
+        matches!(&*self.way.lock(), Way::Exchange(exchange) if exchange.is_batch())
+    }
+
+    /// The stream of its answer, where there is one and the call is not answered.
+    pub(crate) fn outlet(&self) -> Option<Arc<Outlet>> {
+        match &*self.way.lock() {
+            Way::Exchange(exchange) => exchange.outlet(),
+            Way::Stream(outlet) => Some(outlet.clone()),
+            Way::Answered => None,
+        }
+    }
+
+    /// The same; its answer becomes a stream now, if it is not one and can be one.
+    pub(crate) fn outlet_or_open(&self) -> Option<Arc<Outlet>> {
+        let mut way = self.way.lock();
+        match &*way {
+            Way::Exchange(exchange) => {
+                let outlet = exchange.outlet_or_open();
+                way.narrow();
+                outlet
+            }
+            Way::Stream(outlet) => Some(outlet.clone()),
+            Way::Answered => None,
+        }
+    }
+
+    /// Lets go of its exchange, where that has become the call's own stream.
+    pub(crate) fn narrow(&self) {
+        self.way.lock().narrow();
+    }
+
+    /// Waits until its answer is a stream.
+    pub(crate) async fn wait_open(&self) -> Arc<Outlet> {
+        match self.exchange() {
+            Some(exchange) => exchange.wait_open().await,
+            None => match self.outlet() {
+                Some(outlet) => outlet,
+                // It is answered, and never will be one.
+                None => std::future::pending().await,
+            },
+        }
+    }
+
+    /// Waits until its answer is a stream, or its client went away before it was one.
+    pub(crate) async fn wait_unquiet(&self) {
+        if let Some(exchange) = self.exchange() {
+            exchange.wait_unquiet().await;
+        }
+    }
+
+    /// What it says, as it is said where it is not run for the first time; `None` where that was said before.
+    fn mark(&self, notification: &Notification) -> Option<Notification> {
+        match &*self.way.lock() {
+            Way::Exchange(exchange) if exchange.run_again().is_some() => {
+                exchange.run_again().and_then(|again| again.mark(notification.clone()))
+            }
+            _ => Some(notification.clone()),
         }
     }
 
@@ -143,8 +236,8 @@ impl CallState {
             let reply = reply.map(|reply| project_reply(self.session.revision, self.request_method(), reply));
             return self.answer(reply.map(|reply| reply.to_bytes(self.id())));
         };
-        let mut answered = self.answered.lock();
-        if !std::mem::replace(&mut *answered, true) {
+        let mut way = self.way.lock();
+        if !matches!(std::mem::replace(&mut *way, Way::Answered), Way::Answered) {
             modern.conclude(&self.core, self.request_method(), reply);
         }
     }
@@ -158,17 +251,34 @@ impl CallState {
     /// Since when nobody waits for the call, if nobody does, and for how long it runs on then.
     pub(crate) fn unread(&self) -> (Option<Millis>, std::time::Duration) {
         match &self.modern {
-            None => (self.exchange.unread_since(), self.core.options.abandon_after),
+            None => (self.unread_since(), self.core.options.abandon_after),
             // While its client is there, that is its life; between two rounds the client has a time to come back.
             Some(modern) => (modern.asked_since(), self.core.options.input_ttl),
         }
     }
 
+    /// Since when nobody reads what it says, if nobody does.
+    pub(crate) fn unread_since(&self) -> Option<Millis> {
+        match &*self.way.lock() {
+            Way::Exchange(exchange) => exchange.unread_since(),
+            Way::Stream(outlet) => outlet.unread_since(),
+            Way::Answered => None,
+        }
+    }
+
     /// Gives the answer; `None` where there is to be none. The first one counts.
     pub(crate) fn answer(&self, response: Option<Bytes>) {
-        let mut answered = self.answered.lock();
-        if !std::mem::replace(&mut *answered, true) {
-            self.exchange.answer(response.map(|response| (self.id(), response)));
+        let mut way = self.way.lock();
+        let response = response.map(|response| (self.id(), response));
+        match std::mem::replace(&mut *way, Way::Answered) {
+            Way::Exchange(exchange) => exchange.answer(response),
+            Way::Stream(outlet) => {
+                outlet.seal(response);
+                if self.session.resumable {
+                    self.session.keep_result(&self.core, outlet.stream, outlet.said());
+                }
+            }
+            Way::Answered => {}
         }
     }
 
@@ -248,7 +358,7 @@ impl Call {
     /// It is copied when it is first asked for.
     #[must_use]
     pub fn parts(&self) -> &Parts {
-        self.0.head.get()
+        self.0.head.get(&self.0.session.id)
     }
 
     /// The session's other side.
@@ -268,10 +378,7 @@ impl Call {
                 return false;
             }
             None => {
-                let said = match self.0.exchange.run_again() {
-                    Some(again) => again.mark(notification.clone()),
-                    None => Some(notification.clone()),
-                };
+                let said = self.0.mark(notification);
                 said.and_then(|said| project_notification(self.0.session.revision, said))
             }
             Some(modern) if modern.task.is() => {
@@ -327,8 +434,7 @@ impl Call {
             modern.task.wish();
             return;
         }
-        let answered = self.0.answered.lock();
-        if !*answered && let Some(outlet) = self.0.exchange.outlet_or_open() {
+        if let Some(outlet) = self.0.outlet_or_open() {
             outlet.wish_close();
         }
     }
@@ -381,5 +487,15 @@ fn wants(level: Option<LogLevel>, notification: &Notification) -> bool {
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Call({} {} in session {})", self.method(), self.id(), self.0.session)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_waits_takes_few_bytes() {
+        assert_eq!(size_of::<CallState>(), 256);
     }
 }

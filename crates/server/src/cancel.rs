@@ -2,7 +2,7 @@
 
 use crate::{
     CancelReason,
-    wakers::{Place, Wakers},
+    wakers::{Place, Told, Wakers},
 };
 use parking_lot::Mutex;
 use std::{
@@ -19,7 +19,7 @@ struct State {
     reason: Option<CancelReason>,
     /// The task that runs the call.
     supervisor: Option<Waker>,
-    /// Who waits in other tasks.
+    /// Who waits in other tasks. Something is told once: whoever comes afterwards does not wait.
     others: Wakers,
 }
 
@@ -32,7 +32,7 @@ impl Cancelling {
     pub(crate) fn cancel(&self, reason: CancelReason) {
         let mut state = self.0.lock();
         state.reason.get_or_insert(reason);
-        let (supervisor, others) = (state.supervisor.clone(), state.others.take());
+        let (supervisor, others) = (state.supervisor.clone(), state.others.take(&mut { Told::NEVER }));
         drop(state);
         others.chain(supervisor).for_each(Waker::wake);
     }
@@ -73,9 +73,9 @@ impl Future for Cancelled<'_> {
         }
         // Nearly all handlers wait in the call's own task, which is woken anyway.
         if state.supervisor.as_ref().is_some_and(|supervisor| supervisor.will_wake(cx.waker())) {
-            state.others.remove(&mut this.place);
+            state.others.remove(Told::NEVER, &mut this.place);
         } else {
-            state.others.add(&mut this.place, cx.waker());
+            state.others.add(Told::NEVER, &mut this.place, cx.waker());
         }
         Poll::Pending
     }
@@ -84,7 +84,7 @@ impl Future for Cancelled<'_> {
 impl Drop for Cancelled<'_> {
     fn drop(&mut self) {
         if self.place.is_taken() {
-            self.of.0.lock().others.remove(&mut self.place);
+            self.of.0.lock().others.remove(Told::NEVER, &mut self.place);
         }
     }
 }

@@ -49,6 +49,14 @@ pub(crate) fn request(request: Request) -> Request {
     Request { id, method, params }
 }
 
+/// A value that is kept for long, without the body that it came in.
+pub(crate) fn detached(value: &Raw) -> Raw {
+    match value.as_str().len() {
+        0..=SMALL => raw(value.clone()),
+        _ => value.detached(),
+    }
+}
+
 fn parts(method: ByteString, params: Option<Raw>) -> (ByteString, Option<Raw>) {
     if params.as_ref().is_some_and(|params| params.as_str().len() > SMALL) {
         return (method, params);

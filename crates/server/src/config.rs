@@ -176,4 +176,10 @@ impl Options {
     pub fn open_ttl(&self) -> Duration {
         self.call_timeout + Duration::from_secs(600)
     }
+
+    /// The same for the log of a task, whose client was told how long it is kept.
+    #[must_use]
+    pub fn open_task_ttl(&self) -> Duration {
+        self.open_ttl().max(self.task_ttl)
+    }
 }

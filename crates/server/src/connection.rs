@@ -13,7 +13,7 @@ use crate::{
 };
 use bowline_proto::time::millis;
 use bowline_proto::{
-    cursor::{Cursor, CursorKind, CursorRequest, IdText, StreamId},
+    cursor::{Cursor, CursorKind, CursorRequest, StreamId},
     jsonrpc::{ErrorObject, RequestId},
     legacy::{Close, End, Frame, Millis, PageFacts, Position, Reader, ReaderConfig, Start},
     sse::encode,
@@ -61,12 +61,27 @@ pub(crate) struct Target {
     pub(crate) after: Option<u64>,
     /// The poll counter of the presented cursor.
     pub(crate) poll: u64,
+    /// The epoch that it names; [`FIRST_EPOCH`] where none was presented.
+    pub(crate) epoch: u64,
+    /// Which log it is a position in, as [`StreamId::of_incarnation`] names it; `None` where none was presented.
+    pub(crate) of: Option<StreamId>,
+    /// Whether it is of no use any more: the client of a standalone stream is told to look again at everything.
+    pub(crate) lost: bool,
     /// The writing end, where it is on this backend.
     pub(crate) outlet: Option<Arc<Outlet>>,
     /// The calls that end with this connection.
     pub(crate) leaving: Option<EndsWithClient>,
     /// Whether a client comes back to it: what is there already is counted as replayed.
     pub(crate) comes_back: bool,
+}
+
+/// Why the client of a standalone stream is to look again at everything (SEMANTICS 5.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owed {
+    /// Its position is in an earlier log than the one that is there: all of this one is new to it.
+    AnotherLog,
+    /// The log has lost what it has read.
+    Lost,
 }
 
 /// What a call has done beside what is in its log.
@@ -85,7 +100,14 @@ pub(crate) struct Connection {
     /// `None` where it was over before it was read.
     wakeups: Option<Wakeups>,
     generation: u64,
+    /// The stream that is read.
+    stream: StreamId,
+    /// Where the client stands. It names the log of the stream: [`StreamId::of_incarnation`].
     cursor: Cursor,
+    /// The log that is read, where the client's position is in an earlier one: positions are in this one from the next message with an id on.
+    next_log: Option<StreamId>,
+    /// What the client has to be told before anything else.
+    owed: Option<Owed>,
     /// Whether what is written carries ids: the stream is in the store.
     ids: bool,
     outlet: Option<Arc<Outlet>>,
@@ -151,6 +173,13 @@ impl Connection {
             standalone,
         };
         let offset = target.after.unwrap_or(attachment.delivered);
+        let log_id = target.stream.of_incarnation(attachment.incarnation);
+        let stands_in = target.of.unwrap_or(log_id);
+        let owed = match (stands_in == log_id, target.lost) {
+            (false, _) if standalone => Some(Owed::AnotherLog),
+            (true, true) => Some(Owed::Lost),
+            _ => None,
+        };
         let start = Start {
             offset,
             poll: target.poll,
@@ -161,19 +190,19 @@ impl Connection {
             ),
             random: random::word(),
         };
-        let request = match &target.request_id {
-            None => CursorRequest::None,
-            Some(id) => IdText::new(&id.to_json()).map_or(CursorRequest::InRecord, CursorRequest::Id),
-        };
+        let request = target.request_id.as_ref().map_or(CursorRequest::None, CursorRequest::from);
         let kind = if standalone { CursorKind::Standalone } else { CursorKind::Call };
         let mut connection = Self {
             reader: Reader::open(config, start, now),
             wakeups,
             generation: attachment.generation,
+            stream: target.stream,
+            next_log: (stands_in != log_id).then_some(log_id),
+            owed,
             cursor: Cursor {
                 kind,
-                stream: target.stream,
-                epoch: FIRST_EPOCH,
+                stream: stands_in,
+                epoch: target.epoch,
                 offset,
                 poll: target.poll,
                 request,
@@ -203,10 +232,10 @@ impl Connection {
         }
         connection.take_close_wish();
         core.metrics.streams_open.up();
-        let (held, budget) = (core.metrics.streams_open.get(), core.options.max_held_streams.max(1));
-        if held > budget {
+        let load = core.load_percent();
+        if core.metrics.streams_open.get() > core.options.max_held_streams.max(1) {
             core.metrics.streams_over_budget.up();
-            connection.reader.set_load(u32::try_from(held.saturating_mul(100) / budget).unwrap_or(u32::MAX));
+            connection.reader.set_load(load);
             connection.reader.on_close_requested(now, Close::Budget);
         }
         // Boxed: it goes from hand to hand.
@@ -223,7 +252,7 @@ impl Connection {
             && self.cursor.kind == CursorKind::Standalone
         {
             self.delivered = offset;
-            self.log.delivered(self.cursor.stream, self.generation, offset);
+            self.log.delivered(self.stream, self.generation, offset);
         }
         if self.over {
             return None;
@@ -243,7 +272,9 @@ impl Connection {
                 continue;
             }
             if !out.is_empty() {
-                self.handed = Some(self.reader.position());
+                // What was written of another log says nothing of this one.
+                let stands_here = self.next_log.is_none() && self.owed.is_none();
+                self.handed = stands_here.then(|| self.reader.position());
                 return Some(out.freeze());
             }
             if self.reader.end().is_some() {
@@ -254,13 +285,20 @@ impl Connection {
     }
 
     async fn read(&mut self, after: u64, out: &mut BytesMut) {
-        let stream = self.cursor.stream;
-        let read = patiently(self.log.read_after(stream, after, READ)).await;
+        if self.owed == Some(Owed::AnotherLog) {
+            self.owed = None;
+            return self.resync(self.core.now(), 0);
+        }
+        let read = patiently(self.log.read_after(self.stream, after, READ)).await;
         let now = self.core.now();
         self.away = matches!(read, Err(ReadError::Unavailable(_)));
         match read {
+            // It was made again while this connection read the one before: the client comes again, and is told.
+            Ok(page) if !self.reads(page.incarnation) => self.lose(&ReadError::Gone, out),
+            Ok(page) if self.owed == Some(Owed::Lost) => self.resync(now, page.tail),
             Ok(page) => {
                 self.cursor.epoch = page.epoch;
+                self.leave_former_owner(page.epoch);
                 if self.replaying {
                     let read = page.events.len() as u64;
                     self.core.metrics.events_replayed.add(read);
@@ -303,6 +341,17 @@ impl Connection {
         }
     }
 
+    /// Where another backend has taken the call over, the one that runs here has nothing more to say to the client, however long it takes to
+    /// find out: what it says stands in no log.
+    fn leave_former_owner(&mut self, epoch: u64) {
+        if self.cursor.kind == CursorKind::Call
+            && self.outlet.as_ref().is_some_and(|outlet| outlet.epoch() < epoch)
+        {
+            self.outlet = None;
+            self._reading = None;
+        }
+    }
+
     /// Ends the call of a backend that died: whoever reads it notices.
     async fn look_after_owner(&mut self, now: Millis, page: &Page) {
         if self.cursor.kind != CursorKind::Call || page.sealed || now < self.owner_check {
@@ -310,7 +359,8 @@ impl Connection {
         }
         self.owner_check = now.after(millis(BACKSTOP));
         // This backend may have taken the call over since, to run it again.
-        if let Some(outlet) = self.core.running.get(self.cursor.stream) {
+        let running = self.core.running.get(self.stream);
+        if let Some(outlet) = running.filter(|outlet| outlet.epoch() >= page.epoch) {
             outlet.note_generation(self.generation);
             self._reading = Some(outlet.read());
             self.wishes_seen = outlet.close_wishes();
@@ -322,7 +372,7 @@ impl Connection {
             CursorRequest::Id(id) => RequestId::from_json(id.as_json()).ok(),
             CursorRequest::None | CursorRequest::InRecord => None,
         };
-        if orphaned(&self.core, self.cursor.stream, page, request.as_ref()).await {
+        if orphaned(&self.core, self.stream, page, request.as_ref()).await {
             self.reader.on_wake();
         }
     }
@@ -346,10 +396,29 @@ impl Connection {
         true
     }
 
+    /// Whether the log that a page is of is the one that is read.
+    fn reads(&self, incarnation: u64) -> bool {
+        let is_read = self.next_log.unwrap_or(self.cursor.stream);
+        self.cursor.kind == CursorKind::Call || self.stream.of_incarnation(incarnation) == is_read
+    }
+
     /// Events of a standalone stream are gone: the client is told to look again at everything, and what is after `tail`
     /// follows.
     fn resync(&mut self, now: Millis, tail: u64) {
-        self.reader.on_resync(now, crate::get::resync_messages(&self.session), tail);
+        self.owed = None;
+        let messages = crate::get::resync_messages(&self.session);
+        if messages.is_empty() {
+            self.stand_in_log();
+        }
+        self.reader.on_resync(now, messages, tail);
+    }
+
+    /// The client's position is in the log that is read, from here on.
+    fn stand_in_log(&mut self) {
+        if let Some(log) = self.next_log.take() {
+            self.cursor.stream = log;
+            self.cursor.epoch = FIRST_EPOCH;
+        }
     }
 
     /// The stream is gone under its reader: the only answer that ends the wait in every client is an error for the
@@ -379,7 +448,7 @@ impl Connection {
     async fn wait(&mut self) {
         let Some(wakeups) = &mut self.wakeups else {
             // What happened before this may not have been read.
-            self.wakeups = Some(self.log.subscribe(self.cursor.stream));
+            self.wakeups = Some(self.log.subscribe(self.stream));
             return self.reader.on_wake();
         };
         let deadline = self.reader.deadline().map(|at| self.core.instant(at));
@@ -449,6 +518,7 @@ impl Connection {
                 encode::priming(out, &self.id, Some(u64::from(retry_ms)));
             }
             Frame::Message { id: Some(id), payload } => {
+                self.stand_in_log();
                 self.mint(id);
                 encode::message(out, &self.id, &payload);
             }
@@ -475,7 +545,7 @@ impl Drop for Connection {
             Some(End::Displaced) => metrics.taken_over.up(),
             Some(End::Sealed) => match &self.outlet {
                 Some(outlet) => outlet.set_fetched(),
-                None => self.core.running.fetched(self.cursor.stream),
+                None => self.core.running.fetched(self.stream),
             },
             None => {}
         }

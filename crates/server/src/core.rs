@@ -180,6 +180,15 @@ impl Core {
         });
     }
 
+    /// How many more connections are held than may be, in percent: 100 where there are no more.
+    pub(crate) fn load_percent(&self) -> u32 {
+        let (held, budget) = (self.metrics.streams_open.get(), self.options.max_held_streams.max(1));
+        if held <= budget {
+            return 100;
+        }
+        u32::try_from(held.saturating_mul(100) / budget).unwrap_or(u32::MAX)
+    }
+
     /// Whether no call runs and no result waits for its client.
     pub(crate) fn is_idle(&self) -> bool {
         self.metrics.calls.get() == 0

@@ -1,7 +1,7 @@
 //! An MCP endpoint: a [`tower_service::Service`] over [`http`] types, and its life.
 
 use crate::{
-    Admin, Authenticator, Metrics, RawHandler, Remote,
+    Admin, Authenticator, Metrics, RawHandler, Remote, allocator,
     body::Body,
     config::Options,
     core::{Config, Core, Drain},
@@ -172,6 +172,7 @@ impl EndpointBuilder {
             body_limit: self.options.body_limit,
             modern: self.modern && self.handler.serves_modern(),
         };
+        allocator::keep_freed();
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
         let core = Core::new(Config {
             handler: self.handler,

@@ -147,7 +147,7 @@ impl Exchange {
                 if *waiting == 0 {
                     outlet.seal(response);
                     if self.is_stored() {
-                        self.session.keep_result(&self.core, outlet);
+                        self.session.keep_result(&self.core, outlet.stream, outlet.said());
                     }
                 } else if let Some((id, response)) = response {
                     let limit = self.core.options.max_event_bytes;
@@ -159,13 +159,6 @@ impl Exchange {
         }
         drop(phase);
         self.changed.touch();
-    }
-
-    /// Ends a stream that nothing will be said on.
-    pub(crate) fn give_up(&self) {
-        if let Some(outlet) = self.outlet() {
-            outlet.seal(None);
-        }
     }
 
     /// Turns the answer into a stream now, if it is not one. `None` where nobody could read it: the client is gone
@@ -265,6 +258,11 @@ impl Exchange {
             }
             told.await;
         }
+    }
+
+    /// The stream, where that is all that there is to this exchange: its one request may say the rest there itself.
+    pub(crate) fn only_stream(&self) -> Option<Arc<Outlet>> {
+        if self.is_batch() || self.again.is_some() { None } else { self.outlet() }
     }
 
     /// The stream, where there is one.

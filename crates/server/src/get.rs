@@ -6,6 +6,7 @@ use crate::{
     core::Core,
     fleet::{orphaned, patiently},
     limits::Caller,
+    outlet::FIRST_EPOCH,
     service::{events, nothing},
     session::Session,
     sessions::{self, Found},
@@ -77,7 +78,7 @@ pub(crate) async fn answer(
         Err(CursorError::Malformed) => CursorFact::Malformed,
     };
     let stream = match &decoded {
-        Ok(cursor) => look_at(core, cursor).await,
+        Ok(cursor) => look_at(core, session.as_deref(), cursor).await,
         Err(_) => StreamFact::NotAsked,
     };
     let decision = resume(ResumeFacts { session: fact, cursor: cursor_fact, stream });
@@ -95,7 +96,7 @@ async fn standalone(
             _ => session_not_found(None),
         });
     };
-    match own_stream(core, session, None).await? {
+    match own_stream(core, session, None, false).await? {
         Ok(body) => Ok(events(core, body)),
         Err(ReadError::Unavailable(_)) => Err(Refusal::unavailable("store_unavailable", 2, None)),
         Err(error) => {
@@ -106,7 +107,8 @@ async fn standalone(
 }
 
 /// Opens a session's own stream, behind what was delivered last or behind `cursor`. Where the store does not have it any more, the session
-/// is looked up anew: it may just have ended. If it lives, the store has lost the stream, and it begins again.
+/// is looked up anew: it may just have ended. If it lives, the store has lost the stream, and it begins again. `lost` says that what the
+/// cursor stands for is not there any more.
 ///
 /// # Errors
 /// The session is gone, or nobody can say.
@@ -114,10 +116,12 @@ async fn own_stream(
     core: &Arc<Core>,
     session: &Arc<Session>,
     cursor: Option<&Cursor>,
+    lost: bool,
 ) -> Result<Result<Body, ReadError>, Refusal> {
     let open = async |session: &Arc<Session>, begins_again: bool| {
         let outlet = session.standalone(core).clone();
-        if begins_again {
+        // Or another backend has made it again meanwhile, of which its writer here has to learn.
+        if begins_again || (core.is_shared() && outlet.has_lost_its_log()) {
             outlet.begin_again();
         }
         let target = Target {
@@ -126,6 +130,9 @@ async fn own_stream(
             request_id: None,
             after: cursor.map(|cursor| cursor.offset),
             poll: cursor.map_or(0, |cursor| cursor.poll),
+            epoch: cursor.map_or(FIRST_EPOCH, |cursor| cursor.epoch),
+            of: cursor.map(|cursor| cursor.stream),
+            lost,
             outlet: Some(outlet),
             leaving: None,
             comes_back: cursor.is_some(),
@@ -144,9 +151,12 @@ async fn own_stream(
 }
 
 /// What the store knows of the stream that a cursor names.
-async fn look_at(core: &Arc<Core>, cursor: &Cursor) -> StreamFact {
+async fn look_at(core: &Arc<Core>, session: Option<&Session>, cursor: &Cursor) -> StreamFact {
     let one = ReadLimit { events: 1, bytes: 1 };
-    let read = || patiently(core.store.read_after(cursor.stream, cursor.offset, one));
+    // A session's own log is found by its session; what the cursor names is which of them it was.
+    let own = session.filter(|_| cursor.kind == CursorKind::Standalone).map(|session| session.standalone_id);
+    let stream = own.unwrap_or(cursor.stream);
+    let read = || patiently(core.store.read_after(stream, cursor.offset, one));
     let mut page = read().await;
     // Whoever comes to a call whose backend died ends it.
     if cursor.kind == CursorKind::Call
@@ -156,6 +166,9 @@ async fn look_at(core: &Arc<Core>, cursor: &Cursor) -> StreamFact {
         page = read().await;
     }
     match page {
+        Ok(page) if own.is_some_and(|own| own.of_incarnation(page.incarnation) != cursor.stream) => {
+            StreamFact::Gone(GoneReason::Lost)
+        }
         // Of another log than the cursor: the store lost what the client has seen. Where it was ended since by somebody else, its last
         // message stands where the client saw another one.
         Ok(page) if page.epoch < cursor.epoch => StreamFact::Gone(GoneReason::Lost),
@@ -186,13 +199,14 @@ async fn carry_out(
             Ok(events(core, error_event(codec, cursor, id.as_ref(), error)))
         }
         (Resume::Hold, Some(cursor)) => Ok(events(core, hold(core, codec, cursor))),
-        (Resume::Stream | Resume::StandaloneLost, Some(cursor)) => {
+        (decision @ (Resume::Stream | Resume::StandaloneLost), Some(cursor)) => {
+            let lost = matches!(decision, Resume::StandaloneLost);
             let session = session.unwrap_or_else(|| {
                 // Without sessions a cursor says what a session would: who may read, and that the client polls.
                 let revision = revision.unwrap_or(bowline_proto::revision::Revision::NEWEST_LEGACY);
                 Arc::new(Session::binding(core, revision, principal))
             });
-            resume_stream(core, &session, cursor).await
+            resume_stream(core, &session, cursor, lost).await
         }
         // A decision about a position needs one; the rules give none without a cursor.
         (Resume::Hold | Resume::Stream | Resume::StandaloneLost, None) => Err(session_not_found(None)),
@@ -203,9 +217,10 @@ async fn resume_stream(
     core: &Arc<Core>,
     session: &Arc<Session>,
     cursor: Cursor,
+    lost: bool,
 ) -> Result<Response<Body>, Refusal> {
     if cursor.kind == CursorKind::Standalone {
-        return match own_stream(core, session, Some(&cursor)).await? {
+        return match own_stream(core, session, Some(&cursor), lost).await? {
             Ok(body) => {
                 core.metrics.resumes.up();
                 Ok(events(core, body))
@@ -221,8 +236,12 @@ async fn resume_stream(
         request_id: request_id.clone(),
         after: Some(cursor.offset),
         poll: cursor.poll,
+        epoch: cursor.epoch,
+        of: Some(cursor.stream),
+        lost: false,
         // A call that runs here knows of wishes to close; one that is over, or runs elsewhere, is only read.
-        outlet: core.running.get(cursor.stream),
+        // So does one that was taken over since, and only does not know it yet.
+        outlet: core.running.get(cursor.stream).filter(|outlet| outlet.epoch() >= cursor.epoch),
         leaving: None,
         comes_back: true,
     };

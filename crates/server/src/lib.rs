@@ -5,7 +5,9 @@
 //! A request runs through the checks of [`bowline_proto::http`]; a call runs under a supervisor that its connection does not
 //! own; what it says goes into a log in a [`bowline_store::Store`], and a response body only ever reads a log.
 
+mod allocator;
 mod ask;
+mod at_once;
 mod auth;
 mod body;
 pub mod bridge;

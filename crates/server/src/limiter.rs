@@ -11,7 +11,7 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, Ordering},
     },
 };
 use tokio::sync::Notify;
@@ -26,8 +26,8 @@ const DAY: u64 = 24 * 60 * 60 * 1_000;
 struct ByDue(Arc<CallState>);
 
 impl ByDue {
-    fn key(&self) -> (u64, u64) {
-        (self.0.due.load(Ordering::Relaxed), self.0.number.load(Ordering::Relaxed))
+    fn key(&self) -> (u64, u32, *const CallState) {
+        (self.0.due.load(Ordering::Relaxed), self.0.number.load(Ordering::Relaxed), Arc::as_ptr(&self.0))
     }
 }
 
@@ -52,8 +52,8 @@ impl Ord for ByDue {
 #[derive(Default)]
 pub(crate) struct Limiter {
     due: Mutex<BTreeSet<ByDue>>,
-    /// How many calls there were.
-    calls: AtomicU64,
+    /// How many calls there were; it begins again after four billion.
+    calls: AtomicU32,
     /// Told when something has to be looked at sooner than before.
     sooner: Notify,
 }
@@ -178,7 +178,7 @@ fn look(core: &Arc<Core>, call: &Arc<CallState>, now: Millis) {
     limiter.look_again(call, call.started.after(millis(core.options.call_timeout)));
     let (core, call) = (core.clone(), call.clone());
     crate::task::spawn(async move {
-        let elsewhere = match call.exchange.outlet() {
+        let elsewhere = match call.outlet() {
             Some(outlet) => outlet.is_read_elsewhere().await,
             None => false,
         };
@@ -261,7 +261,8 @@ mod tests {
 
     /// Its client goes away.
     fn leave(call: &CallState) {
-        assert!(call.exchange.wait().now_or_never().is_none());
+        let exchange = call.exchange().unwrap();
+        assert!(exchange.wait().now_or_never().is_none());
     }
 
     #[tokio::test(start_paused = true)]
@@ -284,7 +285,8 @@ mod tests {
     async fn a_call_that_is_waited_for_is_seldom_looked_at_and_has_a_limit_too() {
         let Endpoint { core } = endpoint(|_| {});
         let call = call(&core);
-        let mut client = pin!(call.exchange.wait());
+        let exchange = call.exchange().unwrap();
+        let mut client = pin!(exchange.wait());
         assert!(client.as_mut().now_or_never().is_none());
         core.limiter.watch(&call);
         for passed in 0..6 {
@@ -389,8 +391,8 @@ mod tests {
             .build();
         let core = &endpoint.core;
         let (kept, left) = (call(core), call(core));
-        let outlet = kept.exchange.outlet_or_open().unwrap();
-        left.exchange.outlet_or_open().unwrap();
+        let outlet = kept.outlet_or_open().unwrap();
+        left.outlet_or_open().unwrap();
         for call in [&kept, &left] {
             core.limiter.watch(call);
             // The store is asked by another task, which has not begun when the reader comes.

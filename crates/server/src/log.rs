@@ -73,7 +73,7 @@ pub(crate) fn ended(call: &CallState, reply: &Reply) {
             Reply::Result(_) => "result",
             Reply::Error(_) => "error",
         };
-        let stream = Maybe(call.exchange.outlet().map(|outlet| Short::stream(outlet.stream)));
+        let stream = Maybe(call.outlet().map(|outlet| Short::stream(outlet.stream)));
         let (session, id, method) = (&call.session, id(call), known(call.request_method()));
         let ms = call.core.now().0.saturating_sub(call.started.0);
         tracing::debug!(%session, call = %id, %stream, method, outcome, ms, "a call ended");
@@ -82,7 +82,7 @@ pub(crate) fn ended(call: &CallState, reply: &Reply) {
 
 /// Writes the line of a call that was cancelled. Only what an operator may want to look into is said without being asked for.
 pub(crate) fn cancelled(call: &CallState, reason: CancelReason) {
-    let stream = Maybe(call.exchange.outlet().map(|outlet| Short::stream(outlet.stream)));
+    let stream = Maybe(call.outlet().map(|outlet| Short::stream(outlet.stream)));
     let (session, id, method) = (&call.session, id(call), known(call.request_method()));
     let ms = call.core.now().0.saturating_sub(call.started.0);
     match reason {

@@ -158,7 +158,7 @@ pub(crate) async fn serve(call: &CallState) {
         }
     };
     tokio::select! {
-        () = call.exchange.wait_unquiet() => {}
+        () = call.wait_unquiet() => {}
         () = hold => {}
     }
     let mut reader = Reader::open(&call.core, call.mailbox());

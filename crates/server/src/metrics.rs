@@ -118,6 +118,8 @@ metrics! {
     calls_abandoned: bound("abandon-after"),
     /// Messages that were too large for a stream.
     events_too_large: bound("event-size"),
+    /// Calls that may run twice and are too large to be kept for that.
+    reruns_too_large: bound("max-rerun-bytes"),
     /// Connections that had to wait because there are as many as there may be.
     connections_waited: bound("max-connections"),
     /// Connections that did not send the head of a request in time.

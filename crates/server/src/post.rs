@@ -1,7 +1,7 @@
 //! POST: the handshake, calls, notifications and responses (SEMANTICS 2).
 
 use crate::{
-    CancelReason, Peer,
+    CancelReason, Peer, at_once,
     body::Body,
     call::CallState,
     compact,
@@ -15,7 +15,7 @@ use crate::{
     isolate, limits,
     limits::Caller,
     modern,
-    outlet::Outlet,
+    outlet::{FIRST_EPOCH, Outlet},
     random,
     service::{accepted, events, json},
     session::{AddCall, Session},
@@ -44,7 +44,8 @@ pub(crate) async fn answer(
     match route_post(&core.policy, &parts.headers, parse(body)?)? {
         Post::Initialize(request) => initialize(core, caller, request).await,
         Post::Session(post) => in_session(core, caller, parts, post).await,
-        Post::Modern(post) => modern::answer(core, caller, parts, post).await,
+        // Boxed, as what is seldom and large is in here: all others are moved with it.
+        Post::Modern(post) => Box::pin(modern::answer(core, caller, parts, post)).await,
         Post::Stateless(post) => {
             let session = Arc::new(Session::binding(core, post.revision, caller.principal.as_deref()));
             messages(core, &session, parts, post.body).await
@@ -77,7 +78,7 @@ async fn initialize(
             format!("The parameters of initialize are kept with the session and may have {limit} bytes");
         return Ok(json(core, Reply::from(ErrorObject::new(code::INVALID_PARAMS, text)).to_bytes(&id)));
     }
-    let params = params.detached();
+    let params = compact::detached(&params);
     let _handshake = Handshake::new(core);
     let stateless = core.is_stateless();
     let session = if stateless {
@@ -219,7 +220,7 @@ async fn messages(
 ) -> Result<Response<Body>, Refusal> {
     let message = match body {
         Payload::Single(message) => compact::message(message),
-        Payload::Batch(members) => return batch(core, session, parts, members).await,
+        Payload::Batch(members) => return Box::pin(batch(core, session, parts, members)).await,
     };
     match message {
         Message::Request(request) => {
@@ -261,25 +262,26 @@ async fn call(
     // lost the answer to its POST (SEMANTICS 6).
     rerun::prepare(&call);
     let mut leaving = EndsWithClient::of(if session.stateless { vec![call.clone()] } else { Vec::new() });
-    stream_from_the_start(core, &exchange);
-    if let Err(refused) = supervise::start(&call) {
-        exchange.give_up();
-        return Err(refuse_call(core, &refused, id));
-    }
+    supervise::start(&call).map_err(|refused| refuse_call(core, &refused, id.clone()))?;
     match wait(core, &exchange, hold).await {
         Answer::Json(replies) => {
             leaving.disarm();
             Ok(match replies.into_iter().next() {
+                Some(reply) if core.options.response == ResponseMode::Sse => {
+                    at_once::answer(core, session, &id, reply).await
+                }
                 Some(reply) => json(core, reply),
                 // The client cancelled its own request: there is nothing to say, and a stream can say nothing.
                 None => events(core, Body::empty()),
             })
         }
         Answer::Stream(outlet) => {
+            // It may have said nothing yet: the hold has ended.
+            call.narrow();
             if session.resumable {
                 leaving.calls.clear();
             }
-            stream(core, session, outlet, Some(id), leaving).await
+            Box::pin(stream(core, session, outlet, Some(id), leaving)).await
         }
     }
 }
@@ -298,6 +300,9 @@ pub(crate) async fn stream(
         request_id: request_id.clone(),
         after: Some(0),
         poll: 0,
+        epoch: FIRST_EPOCH,
+        of: None,
+        lost: false,
         outlet: Some(outlet),
         leaving: Some(leaving),
         comes_back: false,
@@ -330,11 +335,13 @@ fn needs_session(method: &str) -> bool {
     matches!(method, "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe")
 }
 
-/// Waits for the answer of an exchange, which becomes a stream at the latest after `hold`.
+/// Waits for the answer of an exchange, which becomes a stream at the latest after `hold`; with `response = "sse"` at once, unless it is
+/// there.
 pub(crate) async fn wait(core: &Core, exchange: &Exchange, hold: Duration) -> Answer {
     let mut answer = std::pin::pin!(exchange.wait());
     match core.options.response {
-        ResponseMode::Json | ResponseMode::Sse => return answer.await,
+        ResponseMode::Json => {}
+        ResponseMode::Sse => drop(exchange.outlet_or_open()),
         ResponseMode::Auto => {
             if let Some(answer) = within(hold, &mut answer).await {
                 return answer;
@@ -345,7 +352,7 @@ pub(crate) async fn wait(core: &Core, exchange: &Exchange, hold: Duration) -> An
     answer.await
 }
 
-/// With `response = "sse"` there is a stream before anything runs.
+/// With `response = "sse"` there is a stream before anything of a batch runs.
 fn stream_from_the_start(core: &Core, exchange: &Exchange) {
     if core.options.response == ResponseMode::Sse {
         drop(exchange.outlet_or_open());

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 #[derive(Default)]
 pub(crate) struct Results {
     kept: VecDeque<Kept>,
+    /// When the oldest expires, or before: it is long ago that it was looked at.
+    next: Option<Millis>,
     bytes: u64,
 }
 
@@ -27,9 +29,13 @@ impl Results {
         expires: Millis,
         limit: u64,
     ) -> Vec<StreamId> {
-        while self.kept.front().is_some_and(|oldest| oldest.expires <= now) {
-            self.drop_oldest();
+        if self.next.is_some_and(|next| next <= now) {
+            while self.kept.front().is_some_and(|oldest| oldest.expires <= now) {
+                self.drop_oldest();
+            }
+            self.next = self.kept.front().map(|oldest| oldest.expires);
         }
+        self.next = self.next.or(Some(expires));
         self.kept.push_back(Kept { stream, expires, bytes });
         self.bytes = self.bytes.saturating_add(bytes);
         let mut gone = Vec::new();

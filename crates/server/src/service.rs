@@ -10,7 +10,11 @@ use bowline_proto::{
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::BodyExt as _;
-use std::{borrow::Cow, net::IpAddr, sync::Arc};
+use std::{
+    borrow::Cow,
+    net::IpAddr,
+    sync::{Arc, LazyLock},
+};
 
 /// Who is calling: one unambiguous text for each (issuer, subject) or static key, never a token. Sessions, cursors and mailboxes are
 /// bound to it.
@@ -76,7 +80,7 @@ async fn road<B: http_body::Body>(
             let body = read(core, body).await?;
             post::answer(core, &caller, parts, body).await?
         }
-        Verb::Get => get::answer(core, &caller, parts).await?,
+        Verb::Get => Box::pin(get::answer(core, &caller, parts)).await?,
         Verb::Delete | Verb::Preflight => delete::answer(core, &caller, parts).await?,
     };
     Ok(response.map(|body| body.keeping(running)))
@@ -124,8 +128,11 @@ async fn who(core: &Core, parts: &Parts) -> Result<Option<String>, Refusal> {
 
 /// Reads a body within its bounds. What is over the limit is not read.
 async fn read<B: http_body::Body>(core: &Core, body: B) -> Result<Bytes, Refusal> {
+    /// The most bytes of a body that are believed to come before they have.
+    const BELIEVED: u64 = 256 * 1024;
     let limit = core.options.body_limit;
     let reading = async {
+        let room = body.size_hint().lower().min(limit).min(BELIEVED);
         let mut body = std::pin::pin!(body);
         let mut first = Bytes::new();
         let mut rest: Option<BytesMut> = None;
@@ -145,7 +152,12 @@ async fn read<B: http_body::Body>(core: &Core, body: B) -> Result<Bytes, Refusal
                 let size = data.remaining();
                 first = data.copy_to_bytes(size);
             } else {
-                let whole = rest.get_or_insert_with(|| BytesMut::from(&std::mem::take(&mut first)[..]));
+                let whole = rest.get_or_insert_with(|| {
+                    let room = usize::try_from(room).unwrap_or_default().max(first.len());
+                    let mut whole = BytesMut::with_capacity(room);
+                    whole.extend_from_slice(&std::mem::take(&mut first));
+                    whole
+                });
                 while data.has_remaining() {
                     let chunk = data.chunk();
                     whole.extend_from_slice(chunk);
@@ -198,18 +210,20 @@ pub(crate) fn nothing() -> Response<Body> {
     response
 }
 
-static UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
+/// The headers of a stream. Copied whole, which costs less than to make them.
+static EVENTS: LazyLock<HeaderMap> = LazyLock::new(|| {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    headers
+});
 
 /// 200 with a stream of events. The headers keep proxies from holding it back (SEMANTICS 5.8).
 pub(crate) fn events(core: &Core, body: Body) -> Response<Body> {
     core.metrics.answers_stream.up();
     let mut response = Response::new(body);
-    let headers = response.headers_mut();
-    // What hyper and CORS add is not much more.
-    headers.reserve(4);
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    headers.insert(&UNBUFFERED, HeaderValue::from_static("no"));
+    *response.headers_mut() = EVENTS.clone();
     response
 }
 

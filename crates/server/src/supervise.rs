@@ -30,7 +30,7 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
     let core = call.core.clone();
     let session = call.session.clone();
     // Alone with its binding there is nobody who could find it, and no other call that it could be taken for.
-    let findable = !session.stateless || call.exchange.is_batch();
+    let findable = !session.stateless || call.is_in_batch();
     if findable {
         session.add_call(call, core.options.max_calls_per_session)?;
     }
@@ -45,7 +45,7 @@ pub(crate) fn start(call: &Arc<CallState>) -> Result<(), AddCall> {
         return Ok(());
     }
     // It may run for long: nothing of its connection is kept for it.
-    call.head.pack();
+    call.head.pack(&call.session.id);
     let mut supervised = Supervised::new(call.clone(), work);
     if !core.is_shared() && call.modern.is_none() {
         crate::task::spawn(supervised);
@@ -171,7 +171,7 @@ async fn among_others(call: &Arc<CallState>) {
 /// runs on in any case: its client gets the result on that connection (SEMANTICS 6, "A store that does not answer").
 async fn watch_others(call: &Arc<CallState>) {
     let Some(fleet) = &call.core.fleet else { return std::future::pending().await };
-    let outlet = call.exchange.wait_open().await;
+    let outlet = call.wait_open().await;
     sessions::watch(&call.core, &call.session);
     let fenced = async {
         let mut lease = fleet.lease.changes();
@@ -180,7 +180,7 @@ async fn watch_others(call: &Arc<CallState>) {
             let _ = lease.wait_for(|fenced| *fenced).await;
             let in_vain = async {
                 tokio::time::sleep(call.core.options.abandon_after).await;
-                while call.exchange.unread_since().is_none() {
+                while call.unread_since().is_none() {
                     tokio::time::sleep(LOOK_AGAIN).await;
                 }
             };

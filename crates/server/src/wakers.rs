@@ -2,12 +2,17 @@
 
 use std::task::Waker;
 
-/// Those who wait until the next time that something is told. Lies under the lock of what is told of; two words, until somebody waits.
+/// Those who wait until the next time that something is told. Lies under the lock of what is told of; one word, until somebody waits. Beside
+/// it lies how often something was [told](Told).
 #[derive(Debug, Default)]
-pub(crate) struct Wakers {
-    /// How often something was told.
-    told: u32,
-    waiting: Option<Box<Waiting>>,
+pub(crate) struct Wakers(Option<Box<Waiting>>);
+
+/// How often something was told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told(u32);
+
+impl Told {
+    pub(crate) const NEVER: Self = Self(0);
 }
 
 #[derive(Debug, Default)]
@@ -19,13 +24,13 @@ struct Waiting {
 /// The place of one who waits, good until something is told.
 #[derive(Debug, Default)]
 pub(crate) struct Place {
-    told: u32,
+    told: Told,
     /// 0 where it has none.
     number: u32,
 }
 
 impl Place {
-    pub(crate) const NONE: Self = Self { told: 0, number: 0 };
+    pub(crate) const NONE: Self = Self { told: Told::NEVER, number: 0 };
 
     /// Whether it may have to be given back.
     pub(crate) const fn is_taken(&self) -> bool {
@@ -34,17 +39,12 @@ impl Place {
 }
 
 impl Wakers {
-    /// How often something was told, to see whether it was since.
-    pub(crate) const fn told(&self) -> u32 {
-        self.told
-    }
-
     /// Wakes `waker` the next time, in place of the one that was given with `place` before.
-    pub(crate) fn add(&mut self, place: &mut Place, waker: &Waker) {
-        let waiting = self.waiting.get_or_insert_default();
+    pub(crate) fn add(&mut self, told: Told, place: &mut Place, waker: &Waker) {
+        let waiting = self.0.get_or_insert_default();
         let mut places = waiting.wakers.iter_mut();
         if place.is_taken()
-            && place.told == self.told
+            && place.told == told
             && let Some((_, held)) = places.find(|(number, _)| *number == place.number)
         {
             held.clone_from(waker);
@@ -52,29 +52,29 @@ impl Wakers {
         }
         // More than could wait at a time, between two times that something is told.
         waiting.last = waiting.last.checked_add(1).unwrap_or(1);
-        *place = Place { told: self.told, number: waiting.last };
+        *place = Place { told, number: waiting.last };
         waiting.wakers.reserve_exact(1);
         waiting.wakers.push((place.number, waker.clone()));
     }
 
     /// Gives a place back.
-    pub(crate) fn remove(&mut self, place: &mut Place) {
+    pub(crate) fn remove(&mut self, told: Told, place: &mut Place) {
         let number = std::mem::take(&mut place.number);
-        if place.told != self.told {
+        if place.told != told {
             return;
         }
-        if let Some(waiting) = &mut self.waiting {
+        if let Some(waiting) = &mut self.0 {
             waiting.wakers.retain(|(held, _)| *held != number);
             if waiting.wakers.is_empty() {
-                self.waiting = None;
+                self.0 = None;
             }
         }
     }
 
     /// Tells: whoever waits is to be woken, best after the lock was given up.
-    pub(crate) fn take(&mut self) -> impl Iterator<Item = Waker> + use<> {
-        self.told = self.told.wrapping_add(1);
-        let waiting = self.waiting.take();
+    pub(crate) fn take(&mut self, told: &mut Told) -> impl Iterator<Item = Waker> + use<> {
+        told.0 = told.0.wrapping_add(1);
+        let waiting = self.0.take();
         waiting.into_iter().flat_map(|waiting| waiting.wakers.into_iter().map(|(_, waker)| waker))
     }
 }
@@ -100,23 +100,23 @@ mod tests {
     fn each_is_woken_once_and_who_left_is_not() {
         let counts: [Arc<Count>; 4] = Default::default();
         let waker = |at: usize| Waker::from(counts[at].clone());
-        let mut wakers = Wakers::default();
+        let (mut wakers, mut told) = (Wakers::default(), Told::default());
         let mut places: [Place; 3] = Default::default();
         for (at, place) in places.iter_mut().enumerate() {
-            wakers.add(place, &waker(at));
-            wakers.add(place, &waker(at));
+            wakers.add(told, place, &waker(at));
+            wakers.add(told, place, &waker(at));
         }
         // It moved to another task.
-        wakers.add(&mut places[2], &waker(3));
-        wakers.remove(&mut places[1]);
-        wakers.take().for_each(Waker::wake);
+        wakers.add(told, &mut places[2], &waker(3));
+        wakers.remove(told, &mut places[1]);
+        wakers.take(&mut told).for_each(Waker::wake);
         let woken = || counts.each_ref().map(|count| count.0.load(Ordering::Relaxed));
         assert_eq!(woken(), [1, 0, 0, 1]);
         // A place of before is nobody else's.
         let mut other = Place::NONE;
-        wakers.add(&mut other, &waker(1));
-        wakers.remove(&mut places[0]);
-        wakers.take().for_each(Waker::wake);
+        wakers.add(told, &mut other, &waker(1));
+        wakers.remove(told, &mut places[0]);
+        wakers.take(&mut told).for_each(Waker::wake);
         assert_eq!(woken(), [1, 1, 0, 1]);
     }
 }

@@ -1,6 +1,6 @@
 //! A value that others wait for.
 
-use crate::wakers::{Place, Wakers};
+use crate::wakers::{Place, Told, Wakers};
 use parking_lot::Mutex;
 use std::{
     future::Future,
@@ -15,13 +15,14 @@ pub(crate) struct Watched<T>(Mutex<Held<T>>);
 
 #[derive(Debug, Default)]
 struct Held<T> {
-    value: T,
     waiting: Wakers,
+    told: Told,
+    value: T,
 }
 
 impl<T: Copy> Watched<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self(Mutex::new(Held { value, waiting: Wakers::default() }))
+        Self(Mutex::new(Held { value, told: Told::default(), waiting: Wakers::default() }))
     }
 
     pub(crate) fn get(&self) -> T {
@@ -38,7 +39,8 @@ impl<T: Copy> Watched<T> {
     /// Changes the value; whoever waits looks at it again where `change` says that something is new.
     pub(crate) fn modify(&self, change: impl FnOnce(&mut T) -> bool) {
         let mut held = self.0.lock();
-        let woken = change(&mut held.value).then(|| held.waiting.take());
+        let Held { value, told, waiting } = &mut *held;
+        let woken = change(value).then(|| waiting.take(told));
         drop(held);
         woken.into_iter().flatten().for_each(std::task::Waker::wake);
     }
@@ -50,7 +52,7 @@ impl<T: Copy> Watched<T> {
 
     /// Told of every change from now on, polled or not.
     pub(crate) fn changed(&self) -> impl Future<Output = ()> + use<'_, T> {
-        let since = self.0.lock().waiting.told();
+        let since = self.0.lock().told;
         self.wait(move |_, told| (told != since).then_some(()))
     }
 
@@ -59,7 +61,7 @@ impl<T: Copy> Watched<T> {
         self.wait(move |value, _| wanted(value).then_some(value))
     }
 
-    const fn wait<R, U: Fn(T, u32) -> Option<R>>(&self, until: U) -> Wait<'_, T, U> {
+    const fn wait<R, U: Fn(T, Told) -> Option<R>>(&self, until: U) -> Wait<'_, T, U> {
         Wait { watched: self, place: Place::NONE, until }
     }
 }
@@ -74,16 +76,17 @@ struct Wait<'a, T, U> {
 /// Nothing in it is pinned.
 impl<T, U> Unpin for Wait<'_, T, U> {}
 
-impl<T: Copy, R, U: Fn(T, u32) -> Option<R>> Future for Wait<'_, T, U> {
+impl<T: Copy, R, U: Fn(T, Told) -> Option<R>> Future for Wait<'_, T, U> {
     type Output = R;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
         let this = &mut *self;
         let mut held = this.watched.0.lock();
-        match (this.until)(held.value, held.waiting.told()) {
+        let told = held.told;
+        match (this.until)(held.value, told) {
             Some(seen) => Poll::Ready(seen),
             None => {
-                held.waiting.add(&mut this.place, cx.waker());
+                held.waiting.add(told, &mut this.place, cx.waker());
                 Poll::Pending
             }
         }
@@ -93,7 +96,9 @@ impl<T: Copy, R, U: Fn(T, u32) -> Option<R>> Future for Wait<'_, T, U> {
 impl<T, U> Drop for Wait<'_, T, U> {
     fn drop(&mut self) {
         if self.place.is_taken() {
-            self.watched.0.lock().waiting.remove(&mut self.place);
+            let mut held = self.watched.0.lock();
+            let told = held.told;
+            held.waiting.remove(told, &mut self.place);
         }
     }
 }

@@ -76,5 +76,12 @@ pub(crate) fn start(
             }
         })
     };
-    plan.faults.iter().copied().map(one).collect()
+    let evict = |at: u64| {
+        let (trace, cluster) = (trace.clone(), cluster.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep_until(trace.origin() + Duration::from_millis(at)).await;
+            cluster.evict();
+        })
+    };
+    plan.faults.iter().copied().map(one).chain(plan.evictions.iter().copied().map(evict)).collect()
 }

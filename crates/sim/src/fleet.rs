@@ -9,7 +9,7 @@ use crate::{
 };
 use bowline_proto::cursor::Keyring;
 use bowline_server::{
-    Endpoint, Options, StaticTokens,
+    Endpoint, Options, StaticTokens, Takeover,
     simulation::{Admission, hosted},
 };
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -115,6 +115,10 @@ impl Fleet {
         options.json_hold_progress = self.plan.json_hold.min(Duration::from_millis(250));
         options.max_connection = Some(self.plan.max_connection);
         options.ask_timeout = Duration::from_secs(20);
+        if self.plan.reruns > 0 {
+            options.takeover = Takeover::Rerun;
+            options.max_reruns = self.plan.reruns;
+        }
         let mut builder = Endpoint::builder(Arc::new(tool))
             .shared_store(link.clone())
             .loopback(false)

@@ -22,7 +22,7 @@ pub(crate) fn parameters(call: u64, plan: &CallPlan) -> Value {
         "name": "steps",
         "arguments": {
             "call": call, "steps": plan.steps, "every": plan.every, "after": plan.after,
-            "asks": plan.asks, "closes": plan.closes, "shouts": plan.shouts,
+            "asks": plan.asks, "closes": plan.closes, "shouts": plan.shouts, "repeatable": plan.repeatable,
         },
         "_meta": { "progressToken": call },
     })
@@ -41,7 +41,7 @@ impl RawHandler for Tool {
     fn initialize(&self, _: Hello) -> BoxFuture<'static, Result<Raw, NoSession>> {
         let result = raw(&json!({
             "protocolVersion": "2025-11-25",
-            "capabilities": { "tools": {}, "resources": { "subscribe": true } },
+            "capabilities": { "tools": { "listChanged": true }, "resources": { "subscribe": true } },
             "serverInfo": { "name": "steps", "version": "1" },
         }));
         Box::pin(std::future::ready(Ok(result)))
@@ -58,12 +58,14 @@ impl RawHandler for Tool {
             let Some(number) = arguments["call"].as_u64() else {
                 return ErrorObject::method_not_found(call.method()).into();
             };
+            let run = trace.next_run();
             trace.note(What::RunBegan {
                 call: number,
+                run,
                 backend: process.backend,
                 incarnation: process.incarnation,
             });
-            let mut run = Run { trace, process, call: number, ended: false };
+            let mut run = Run { trace, process, call: number, number: run, ended: false };
             let work = steps(&run.trace, &call, number, &arguments);
             let cancelled = call.cancelled();
             tokio::select! {
@@ -78,6 +80,11 @@ impl RawHandler for Tool {
                 }
             }
         })
+    }
+
+    fn is_repeatable(&self, call: &Call) -> bool {
+        let params: Value = call.params().and_then(|params| params.to().ok()).unwrap_or(Value::Null);
+        params["arguments"]["repeatable"] == true
     }
 
     fn notified(&self, _: &Peer, _: Notification) {}
@@ -126,13 +133,14 @@ struct Run {
     trace: Arc<Trace>,
     process: Arc<Process>,
     call: u64,
+    number: u64,
     ended: bool,
 }
 
 impl Run {
     fn end(&mut self, how: End) {
         if !std::mem::replace(&mut self.ended, true) {
-            self.trace.note(What::RunEnded { call: self.call, how });
+            self.trace.note(What::RunEnded { call: self.call, run: self.number, how });
         }
     }
 }

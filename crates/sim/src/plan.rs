@@ -15,6 +15,8 @@ pub enum Mutation {
     NoFence,
     /// The store acknowledges and shows what it has not got for good yet.
     EarlyAck,
+    /// The store gives a call of a dead backend to everybody who asks for it.
+    AnyOwner,
     /// A read returns its first event once more.
     Repeat,
     /// The proxy sends some POSTs to two backends.
@@ -27,10 +29,11 @@ pub enum Mutation {
 
 impl Mutation {
     /// All of them, but for the first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ForgetAppend,
         Self::NoFence,
         Self::EarlyAck,
+        Self::AnyOwner,
         Self::Repeat,
         Self::Resend,
         Self::NoReaper,
@@ -113,6 +116,8 @@ pub struct CallPlan {
     pub shouts: bool,
     /// When its client cancels it, in milliseconds.
     pub cancelled: Option<u64>,
+    /// Whether its tool may run again where its backend died.
+    pub repeatable: bool,
 }
 
 /// One client.
@@ -182,6 +187,10 @@ pub struct Plan {
     pub wakes: (u64, u64, u64),
     /// How far the wall clocks are apart, in milliseconds either way.
     pub skew: u64,
+    /// How often a call is run again at most; 0 where calls of dead backends end with an error.
+    pub reruns: u32,
+    /// When the store drops the sessions' own logs, in milliseconds.
+    pub evictions: Vec<u64>,
     /// What breaks.
     pub faults: Vec<FaultPlan>,
     /// Who comes.
@@ -223,17 +232,46 @@ impl Plan {
             lag: chance.one_of(&[0, 20, 400]),
             wakes,
             skew: chance.one_of(&[0, 3_600_000]),
+            reruns: 0,
+            evictions: Vec::new(),
             faults: Vec::new(),
             clients: Vec::new(),
         };
         plan.faults = match style {
             Style::Calm | Style::Cuts => Vec::new(),
             Style::Rolling => rolling(&mut chance, backends),
-            Style::Rough => rough(&mut chance, backends),
+            Style::Rough => rough(&mut chance, backends, &ANYTHING, (1, 6)),
         };
         let clients = chance.between(2, 5);
         plan.clients = (0..clients).map(|_| client(&mut chance)).collect();
+        plan.take_over(&mut Chance::of(seed, "take-over"));
+        plan.evictions = evictions(&mut Chance::of(seed, "evictions"), broken);
         plan
+    }
+
+    /// Half of the fleets run calls again, and half of the calls may be. Where anything breaks there, backends die while long calls run.
+    fn take_over(&mut self, chance: &mut Chance) {
+        self.reruns = chance.one_of(&[0, 0, 1, 2]);
+        for call in self.clients.iter_mut().flat_map(|client| &mut client.calls) {
+            call.repeatable = chance.percent(50);
+        }
+        if self.reruns == 0 || self.style != Style::Rough {
+            return;
+        }
+        self.faults = rough(chance, self.backends, &DEATHS, (3, 9));
+        for client in &mut self.clients {
+            client.deletes = client.deletes.filter(|_| chance.percent(30));
+            for _ in 0..chance.between(1, 3) {
+                let steps = chance.between(5, 30);
+                client.calls.push(CallPlan {
+                    steps,
+                    every: chance.between(8_000, 40_000) / steps,
+                    cancelled: chance.percent(8).then(|| chance.between(5_000, 30_000)),
+                    repeatable: chance.percent(75),
+                    ..call(chance)
+                });
+            }
+        }
     }
 
     /// Whether a rolling restart is all that happens, and has to be invisible.
@@ -255,22 +293,45 @@ fn rolling(chance: &mut Chance, backends: usize) -> Vec<FaultPlan> {
     faults
 }
 
-fn rough(chance: &mut Chance, backends: usize) -> Vec<FaultPlan> {
+/// What may break.
+const ANYTHING: [FaultKind; 9] = [
+    FaultKind::Crash,
+    FaultKind::Crash,
+    FaultKind::Pause,
+    FaultKind::Pause,
+    FaultKind::Drain,
+    FaultKind::Partition,
+    FaultKind::Unreachable,
+    FaultKind::Outage,
+    FaultKind::Failover,
+];
+
+/// The same where backends that die are what it is about.
+const DEATHS: [FaultKind; 10] = [
+    FaultKind::Crash,
+    FaultKind::Crash,
+    FaultKind::Crash,
+    FaultKind::Crash,
+    FaultKind::Pause,
+    FaultKind::Pause,
+    FaultKind::Partition,
+    FaultKind::Drain,
+    FaultKind::Outage,
+    FaultKind::Failover,
+];
+
+/// So many faults of these kinds at most.
+fn rough(
+    chance: &mut Chance,
+    backends: usize,
+    kinds: &[FaultKind],
+    (fewest, most): (u64, u64),
+) -> Vec<FaultPlan> {
     let mut faults = Vec::new();
     let mut free = vec![5_000; backends];
     let mut store_free = 5_000;
-    for _ in 0..chance.between(1, 6) {
-        let kind = chance.one_of(&[
-            FaultKind::Crash,
-            FaultKind::Crash,
-            FaultKind::Pause,
-            FaultKind::Pause,
-            FaultKind::Drain,
-            FaultKind::Partition,
-            FaultKind::Unreachable,
-            FaultKind::Outage,
-            FaultKind::Failover,
-        ]);
+    for _ in 0..chance.between(fewest, most) {
+        let kind = chance.one_of(kinds);
         let backend = chance.below(backends as u64) as usize;
         let of_store = matches!(kind, FaultKind::Outage | FaultKind::Failover);
         let begin = if of_store { &mut store_free } else { &mut free[backend] };
@@ -287,6 +348,13 @@ fn rough(chance: &mut Chance, backends: usize) -> Vec<FaultPlan> {
         faults.push(FaultPlan { at, until: at + length, kind, backend, silent: chance.percent(50) });
     }
     faults
+}
+
+fn evictions(chance: &mut Chance, broken: bool) -> Vec<u64> {
+    if !broken || chance.percent(60) {
+        return Vec::new();
+    }
+    (0..chance.between(1, 5)).map(|_| chance.between(3_000, 50_000)).collect()
 }
 
 fn client(chance: &mut Chance) -> ClientPlan {
@@ -320,5 +388,6 @@ fn call(chance: &mut Chance) -> CallPlan {
         closes: (steps > 0 && chance.percent(25)).then(|| chance.between(1, steps)),
         shouts: chance.percent(30),
         cancelled: chance.percent(12).then(|| chance.between(0, 10_000)),
+        repeatable: false,
     }
 }

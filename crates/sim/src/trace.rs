@@ -2,7 +2,10 @@
 
 use bowline_proto::cursor::StreamId;
 use parking_lot::Mutex;
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    sync::atomic::{AtomicU64, Ordering},
+};
 use tokio::time::Instant;
 
 /// One entry.
@@ -63,8 +66,8 @@ pub enum Purpose {
 pub enum Said {
     /// Nothing: priming, or a parting event.
     Nothing,
-    /// Progress of the call of that token: which step, and the hash of all steps so far.
-    Progress { call: u64, step: u64, hash: u64 },
+    /// Progress of the call of that token: which step, the hash of all steps so far, and which run says so, from 1.
+    Progress { call: u64, step: u64, hash: u64, run: u64 },
     /// A question of the call.
     Question { call: u64 },
     /// Something on the standalone stream, said by a call of the session.
@@ -123,20 +126,24 @@ pub enum What {
     Started { backend: usize, incarnation: u32 },
     /// A fault began, and will be over at `until`. `backend` is `None` where it is everybody's.
     Fault { kind: FaultKind, backend: Option<usize>, until: u64 },
-    /// The ledger: a tool began to run.
-    RunBegan { call: u64, backend: usize, incarnation: u32 },
-    /// The ledger: a tool ended.
-    RunEnded { call: u64, how: End },
+    /// The ledger: a tool began to run. `run` tells the runs of one call apart.
+    RunBegan { call: u64, run: u64, backend: usize, incarnation: u32 },
+    /// The ledger: that run ended.
+    RunEnded { call: u64, run: u64, how: End },
     /// The ledger: an answer came for a question of `call`, which says it is for `said`.
     Answered { call: u64, said: Option<u64> },
-    /// The store made a stream.
+    /// The store made a stream. Here and below, a session's own logs that follow one another under one id have a name each.
     Made { stream: StreamId, standalone: bool },
+    /// The store has dropped a session's own log.
+    Evicted { stream: StreamId },
+    /// The store gave the stream of a call to another backend, at this epoch.
+    TakenOver { stream: StreamId, epoch: u64 },
     /// The store has an event, for good as far as it knows.
     Written { stream: StreamId, epoch: u64, offset: u64, seal: bool, digest: u64, again: bool },
     /// A session began.
     Session { session: usize, client: usize },
-    /// A client sent a call. `session` is the number of its session.
-    Called { call: u64, request: u64, session: usize, client: usize },
+    /// A client sent a call. `session` is the number of its session; `repeatable`: its tool may run again.
+    Called { call: u64, request: u64, session: usize, client: usize, repeatable: bool },
     /// A request was answered. `proxy`: not by a backend. `answerable`: the session that it named lives as far as its client knows.
     Status {
         connection: u64,
@@ -179,13 +186,14 @@ pub enum What {
 pub struct Trace {
     origin: Instant,
     entries: Mutex<Vec<Entry>>,
+    runs: AtomicU64,
 }
 
 impl Trace {
     /// An empty one; its time begins now.
     #[must_use]
     pub fn new() -> Self {
-        Self { origin: Instant::now(), entries: Mutex::default() }
+        Self { origin: Instant::now(), entries: Mutex::default(), runs: AtomicU64::new(0) }
     }
 
     /// When it began.
@@ -198,6 +206,12 @@ impl Trace {
     #[must_use]
     pub fn now(&self) -> u64 {
         Instant::now().duration_since(self.origin).as_millis() as u64
+    }
+
+    /// A number for a run of a tool.
+    #[must_use]
+    pub fn next_run(&self) -> u64 {
+        self.runs.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Notes what happened.

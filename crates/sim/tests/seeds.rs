@@ -50,6 +50,7 @@ fn what_is_broken_on_purpose_is_found() {
         ("ForgetAppend", "Unexplained"),
         ("NoFence", "OneEnd"),
         ("EarlyAck", "Durable"),
+        ("AnyOwner", "OneRun"),
         ("Repeat", "Order"),
         ("Resend", "OneRun"),
         ("NoReaper", "InTime"),

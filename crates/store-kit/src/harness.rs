@@ -208,6 +208,9 @@ impl<'a> Kit<'a> {
     }
 }
 
+/// Of more than the 53 bits that some languages count exactly.
+pub(crate) const INCARNATION: u64 = u64::MAX - 6;
+
 /// A call stream of epoch 1 with generous bounds.
 pub(crate) fn call(id: StreamId) -> NewStream {
     NewStream {
@@ -215,6 +218,7 @@ pub(crate) fn call(id: StreamId) -> NewStream {
         kind: StreamKind::Call,
         owner: OWNER,
         epoch: 1,
+        incarnation: INCARNATION,
         session: Some("kit-session".to_owned()),
         request_id: Some("1".to_owned()),
         rerun: None,

@@ -24,6 +24,7 @@ fn stream(number: u64) -> NewStream {
         kind: StreamKind::Standalone,
         owner: BackendId(1),
         epoch: 1,
+        incarnation: 0,
         session: None,
         request_id: None,
         rerun: None,

@@ -45,6 +45,7 @@ const NEEDED: bool = true;
 
 actions! {
     Create "create" TAKES
+    CreateSealed "create_sealed" TAKES
     Append "append" TAKES
     Seal "seal" NEEDED
     TakeOver "take_over" NEEDED

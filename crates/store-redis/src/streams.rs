@@ -4,7 +4,7 @@ mod reading;
 
 use crate::{
     actions::Action,
-    call::{Call, MOST, Reply, Strange},
+    call::{Arg, Call, MOST, Reply, Strange},
     hints::Hint,
     link::strange,
     resend::Outcome,
@@ -14,7 +14,7 @@ use crate::{
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
     Appended, Attachment, CreateError, Event, EventClass, Figure, NewStream, Page, ReadError, ReadLimit,
-    StoreFuture, StreamKind, StreamLog, TakeOver, TakenOver, Unavailable, WriteAt, WriteError,
+    SealedStream, StoreFuture, StreamKind, StreamLog, TakeOver, TakenOver, Unavailable, WriteAt, WriteError,
 };
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
@@ -23,6 +23,10 @@ use tokio::time::Instant;
 impl StreamLog for RedisStore {
     fn create(&self, stream: NewStream) -> StoreFuture<'_, Result<(), CreateError>> {
         later(self.inner.create(stream))
+    }
+
+    fn create_sealed(&self, stream: SealedStream) -> StoreFuture<'_, Result<(), CreateError>> {
+        later(self.inner.create_sealed(stream))
     }
 
     fn append(&self, at: WriteAt, event: Event) -> StoreFuture<'_, Result<Appended, WriteError>> {
@@ -125,8 +129,46 @@ impl Inner {
             .arg(self.tag.as_str())
             .arg(optional(stream.session))
             .arg(optional(stream.request_id))
+            .arg(format!("{:x}", stream.incarnation))
             .args(stream.rerun);
-        let mut reply = match self.link.run(call).await {
+        self.made(self.link.run(call).await, "create")?;
+        if !self.link.options.tail.is_zero() {
+            self.tails.lock().made(id, epoch, after(stream.open_ttl));
+        }
+        Ok(())
+    }
+
+    /// The stream is nobody's to end, so its owner has nothing to be enlisted for.
+    async fn create_sealed(self: &Arc<Self>, stream: SealedStream) -> Result<(), CreateError> {
+        let at = stream.place();
+        let limit = self.link.options.event_bytes;
+        if stream.last.len() > limit {
+            self.link.counts.refused.add(1);
+            return Err(CreateError::Full { what: "bytes of one event", limit: limit as u64 });
+        }
+        let call = Call::new(Action::CreateSealed)
+            .key(self.names.record(at.stream))
+            .key(self.names.events(at.stream))
+            .arg(self.nonce())
+            .arg(at.epoch)
+            .arg(stream.owner.to_string())
+            .arg(millis(stream.keep, 1))
+            .arg(self.tag.as_str())
+            .arg(stream.last.len() as u64)
+            .arg(Arg::Event { epoch: at.epoch, offset: at.offset, payload: stream.last.clone() });
+        self.made(self.link.run(call).await, "create_sealed")?;
+        if !self.link.options.tail.is_zero() {
+            let mut tails = self.tails.lock();
+            tails.made(at.stream, at.epoch, after(stream.keep));
+            tails.sealed(Seal { at, last: Some(stream.last), keep: stream.keep }, &self.link.options);
+        }
+        self.waiters.wake(at.stream);
+        Ok(())
+    }
+
+    /// What came of making a stream.
+    fn made(&self, reply: Result<Reply, Unavailable>, action: &'static str) -> Result<(), CreateError> {
+        let mut reply = match reply {
             Err(error) if is_full(&error) => {
                 self.link.counts.refused.add(1);
                 return Err(CreateError::Full { what: FULL, limit: 0 });
@@ -134,14 +176,9 @@ impl Inner {
             other => other?,
         };
         match reply.text().as_deref() {
-            Ok("ok") => {
-                if !self.link.options.tail.is_zero() {
-                    self.tails.lock().made(id, epoch, after(stream.open_ttl));
-                }
-                Ok(())
-            }
+            Ok("ok") => Ok(()),
             Ok("exists") => Err(CreateError::Exists),
-            _ => Err(strange("create").into()),
+            _ => Err(strange(action).into()),
         }
     }
 

@@ -61,6 +61,7 @@ fn call(id: StreamId) -> NewStream {
         kind: StreamKind::Call,
         owner: BackendId(1),
         epoch: 1,
+        incarnation: 0,
         session: None,
         request_id: Some("1".to_owned()),
         rerun: None,

@@ -215,8 +215,8 @@ fn row_after(
 }
 
 fn page_of(row: &StreamRow, events: Vec<Bytes>) -> Page {
-    let StreamRow { tail, epoch, owner, generation, .. } = *row;
-    Page { events, tail, sealed: row.is_sealed(), epoch, owner, generation }
+    let StreamRow { tail, epoch, incarnation, owner, generation, .. } = *row;
+    Page { events, tail, sealed: row.is_sealed(), epoch, incarnation, owner, generation }
 }
 
 /// The run of events after a position, up to a limit or to the first that is missing.

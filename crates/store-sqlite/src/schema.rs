@@ -12,7 +12,7 @@ pub(crate) const VERSION: i64 = STEPS.len() as i64;
 ///
 /// A release that drains may have the file open while a newer one migrates it. So a step only adds (tables, indexes,
 /// columns with a default), and the statements of the release before go on working.
-const STEPS: &[&str] = &[BASE, RERUNS, WATCH];
+const STEPS: &[&str] = &[BASE, RERUNS, WATCH, INCARNATIONS];
 
 /// What must be there before anything is written, with the version that brought it.
 const TABLES: &[(i64, &str)] = &[
@@ -142,6 +142,9 @@ CREATE TABLE watch (
   since INTEGER NOT NULL, last INTEGER NOT NULL
 ) STRICT;
 ";
+
+/// What tells a stream from earlier ones of its id.
+const INCARNATIONS: &str = "ALTER TABLE streams ADD COLUMN incarnation INTEGER NOT NULL DEFAULT 0";
 
 pub(crate) fn version(conn: &Connection) -> Result<i64> {
     conn.query_row("PRAGMA user_version", [], |row| row.get(0))

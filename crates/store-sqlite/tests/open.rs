@@ -104,13 +104,15 @@ async fn a_file_of_the_first_version_goes_on_with_what_it_has() {
     let path = dir.join("store");
     store_with_events(&path).await;
     let older = Connection::open(&path).unwrap();
-    let first = "DROP TRIGGER reruns_sealed; DROP TRIGGER reruns_dropped; DROP TABLE reruns; DROP TABLE watch; PRAGMA user_version = 1";
+    let first = "DROP TRIGGER reruns_sealed; DROP TRIGGER reruns_dropped; DROP TABLE reruns; DROP TABLE watch; \
+                 ALTER TABLE streams DROP COLUMN incarnation; PRAGMA user_version = 1";
     older.execute_batch(first).unwrap();
     drop(older);
     let store = SqliteStore::open(&path, Options::default()).unwrap();
     let by = |n| TakeOver { stream: id(n), epoch: 2, owner: BackendId(9), open_ttl: Duration::from_secs(60) };
     assert_eq!(store.take_over(by(1)).await, Ok(None), "nothing was kept to run it again by");
-    assert_eq!(store.read_after(id(1), 0, ALL).await.unwrap().tail, 200);
+    let page = store.read_after(id(1), 0, ALL).await.unwrap();
+    assert_eq!((page.tail, page.incarnation), (200, 0));
     let rerun = Bytes::from_static(b"request");
     store.create(NewStream { rerun: Some(rerun.clone()), ..call(2) }).await.unwrap();
     assert_eq!(store.take_over(by(2)).await.unwrap().unwrap().rerun, rerun);

@@ -35,8 +35,8 @@ pub use notes::Notes;
 pub use session::{SessionLookup, SessionRecord, SessionStore, Version};
 pub use spread::{Spread, SpreadHasher};
 pub use stream::{
-    Appended, Attachment, Event, EventClass, NewStream, Page, ReadLimit, StreamKind, StreamLog, TakeOver,
-    TakenOver, WriteAt,
+    Appended, Attachment, Event, EventClass, NewStream, Page, ReadLimit, SealedStream, StreamKind, StreamLog,
+    TakeOver, TakenOver, WriteAt,
 };
 pub use wake::{WakeBus, Wakeups};
 

@@ -26,6 +26,9 @@ pub struct NewStream {
     pub owner: BackendId,
     /// The epoch of its first writer, at least 1.
     pub epoch: u64,
+    /// Tells it from earlier streams of the same id, whose positions mean nothing in it: a number that none of them had, drawn at random. 0
+    /// where an id is used once.
+    pub incarnation: u64,
     /// The session it belongs to, where there is one.
     pub session: Option<String>,
     /// The JSON text of the id of the request that it answers; `None` for a standalone stream.
@@ -39,6 +42,47 @@ pub struct NewStream {
     pub max_events: u64,
     /// How many bytes of payload it may hold.
     pub max_bytes: u64,
+}
+
+/// A call's stream that is over as it is made: the answer to a call that has nothing else to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedStream {
+    /// 128 unguessable bits.
+    pub id: StreamId,
+    /// The backend that answers.
+    pub owner: BackendId,
+    /// Its epoch, at least 1.
+    pub epoch: u64,
+    /// The one message, at offset 1.
+    pub last: Bytes,
+    /// How long it is kept from now on.
+    pub keep: Duration,
+}
+
+impl SealedStream {
+    /// What [`StreamLog::create`] makes of it, for a store that makes it and seals it then.
+    #[must_use]
+    pub const fn to_new(&self) -> NewStream {
+        NewStream {
+            id: self.id,
+            kind: StreamKind::Call,
+            incarnation: 0,
+            owner: self.owner,
+            epoch: self.epoch,
+            session: None,
+            request_id: None,
+            rerun: None,
+            open_ttl: self.keep,
+            max_events: 1,
+            max_bytes: self.last.len() as u64,
+        }
+    }
+
+    /// Where its message stands, and the seal with it.
+    #[must_use]
+    pub const fn place(&self) -> WriteAt {
+        WriteAt { stream: self.id, epoch: self.epoch, offset: 1 }
+    }
 }
 
 /// What may happen to an event at a bound.
@@ -125,6 +169,8 @@ pub struct Page {
     pub sealed: bool,
     /// The epoch in force.
     pub epoch: u64,
+    /// [`NewStream::incarnation`]; 0 for a stream that was made before there were any.
+    pub incarnation: u64,
     /// The backend that writes the stream.
     pub owner: BackendId,
     /// The generation of the newest attachment; a reader with an older one was displaced.
@@ -138,6 +184,8 @@ pub struct Attachment {
     pub generation: u64,
     /// The last offset that was reported with [`StreamLog::delivered`], 0 at first.
     pub delivered: u64,
+    /// [`Page::incarnation`] of the stream that was attached to.
+    pub incarnation: u64,
 }
 
 /// Append-only logs.
@@ -152,6 +200,35 @@ pub struct Attachment {
 pub trait StreamLog: Send + Sync + 'static {
     /// Makes a stream.
     fn create(&self, stream: NewStream) -> StoreFuture<'_, Result<(), CreateError>>;
+
+    /// Makes a stream and seals it with its only message: [`create`](Self::create) and [`seal`](Self::seal) in one step, for a call that
+    /// was over before anybody knew of its stream. Afterwards there is no telling that it was not two.
+    ///
+    /// Where the answer is an error, nobody may be told of the stream; what became of it is open where the store was away. It is not
+    /// tried again: a stream of that id that is there is [`CreateError::Exists`], whatever is in it. The bounds of one stream do not
+    /// matter to what must be kept; those of the store do.
+    ///
+    /// As it stands here it takes two steps. A store that can do it in one, or at least in one round trip, should.
+    fn create_sealed(&self, stream: SealedStream) -> StoreFuture<'_, Result<(), CreateError>> {
+        StoreFuture::later(async move {
+            self.create(stream.to_new()).await?;
+            let (at, keep) = (stream.place(), stream.keep);
+            let error = match self.seal(at, Some(stream.last), keep).await {
+                Ok(_) => return Ok(()),
+                Err(WriteError::Unavailable(error)) => return Err(error.into()),
+                Err(WriteError::Full { what, limit }) => CreateError::Full { what, limit },
+                // Somebody took it for one of a backend that died: it is not ours.
+                Err(
+                    WriteError::Fenced { .. }
+                    | WriteError::Sealed
+                    | WriteError::OutOfOrder { .. }
+                    | WriteError::Gone,
+                ) => return Err(CreateError::Exists),
+            };
+            self.remove(at.stream).await?;
+            Err(error)
+        })
+    }
 
     /// Appends one event.
     fn append(&self, at: WriteAt, event: Event) -> StoreFuture<'_, Result<Appended, WriteError>>;

@@ -4,13 +4,16 @@ use crate::{Answer, Raw};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
-/// The answer to one request, by a client that can be asked things.
+/// The answer to one request, by a client that can be asked things, unless `params` say what it can.
 pub async fn request(address: SocketAddr, id: u64, method: &str, mut params: Value) -> Answer {
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
-    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
-        json!({ "elicitation": {}, "sampling": {} });
+    let capabilities = &mut params["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    if capabilities.is_null() {
+        *capabilities = json!({ "elicitation": {}, "sampling": {} });
+    }
     let body = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string();
-    let name = params["name"].as_str().map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
+    let name = ["name", "taskId"].iter().find_map(|member| params[member].as_str());
+    let name = name.map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
     let request = format!(
         "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\

@@ -193,6 +193,8 @@ impl Settings {
             TakeoverOption::Rerun => Takeover::Rerun,
         };
         endpoint.max_reruns = state.max_reruns;
+        // At most 16 MiB, so that it fits everywhere.
+        endpoint.max_rerun_bytes = usize::try_from(state.max_rerun_bytes).unwrap_or(usize::MAX);
         let mut listener = ListenerOptions::default();
         listener.max_connections = network.max_connections;
         listener.header_timeout = access.header_timeout;
@@ -389,9 +391,11 @@ mod tests {
     fn a_take_over_is_an_error_unless_somebody_says_otherwise() {
         let endpoint = settings("--store sqlite:/tmp/x -- cat").unwrap().endpoint;
         assert_eq!((endpoint.takeover, endpoint.max_reruns), (Takeover::Error, 1));
-        let told = "--store redis://localhost --takeover rerun --max-reruns 3 -- cat";
+        assert_eq!(endpoint.max_rerun_bytes, 64 << 10);
+        let told = "--store redis://localhost --takeover rerun --max-reruns 3 --max-rerun-bytes 1MiB -- cat";
         let endpoint = settings(told).unwrap().endpoint;
         assert_eq!((endpoint.takeover, endpoint.max_reruns), (Takeover::Rerun, 3));
+        assert_eq!(endpoint.max_rerun_bytes, 1 << 20);
     }
 
     #[test]
@@ -418,6 +422,8 @@ mod tests {
             ("--takeover rerun -- cat", "--takeover rerun needs a --store that several processes share"),
             ("--takeover maybe -- cat", "error, rerun"),
             ("--max-reruns 0 -- cat", "1..=100"),
+            ("--max-rerun-bytes 17MiB -- cat", "expected 16MiB or less"),
+            ("--max-rerun-bytes 0 -- cat", "has to be more than 0"),
             ("--pool 3 -- cat", "--pool needs --session-mode stateless"),
             ("--stateless --child shared --pool 3 -- cat", "--pool and --child shared contradict each other"),
             ("--join-reissued 30s -- cat", "--join-reissued needs tokens"),

@@ -19,6 +19,7 @@ use thiserror::Error;
 
 use super::wire::{Decoded, MAX_BYTES, MAX_VARINT_BYTES, Writer};
 use super::{Keyring, Scope, ScopedKeys, StreamId};
+use crate::jsonrpc::RequestId;
 
 const PURPOSE: &str = "event id";
 const VERSION: u8 = 1;
@@ -93,6 +94,18 @@ impl IdText {
     }
 }
 
+impl From<&RequestId> for IdText {
+    fn from(id: &RequestId) -> Self {
+        Self(id.to_json().into_boxed_str())
+    }
+}
+
+impl From<&RequestId> for CursorRequest {
+    fn from(id: &RequestId) -> Self {
+        Self::Id(id.into())
+    }
+}
+
 impl fmt::Debug for IdText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -135,6 +148,16 @@ impl CursorCodec {
     /// Appends the event id of `cursor` to `out`: base64url characters, at most
     /// [`MAX_CURSOR_CHARS`](super::MAX_CURSOR_CHARS). Allocates nothing but what `out` needs.
     pub fn mint(&self, cursor: &Cursor, out: &mut String) {
+        self.write(cursor).finish(&self.keys, MAC_BYTES, out);
+    }
+
+    /// The same for a text that is written as bytes.
+    pub fn mint_bytes(&self, cursor: &Cursor, out: &mut Vec<u8>) {
+        self.write(cursor).finish_bytes(&self.keys, MAC_BYTES, out);
+    }
+
+    /// Everything but the MAC.
+    fn write(&self, cursor: &Cursor) -> Writer {
         let (form, id) = match &cursor.request {
             CursorRequest::None => (0, None),
             CursorRequest::Id(id) if id.0.len() <= MAX_REQUEST_BYTES => (1, Some(id.0.as_bytes())),
@@ -154,7 +177,7 @@ impl CursorCodec {
             writer.put_varint(id.len() as u64);
             writer.put(id);
         }
-        writer.finish(&self.keys, MAC_BYTES, out);
+        writer
     }
 
     /// Reads an event id, such as the value of `Last-Event-ID`.

@@ -17,6 +17,14 @@ impl StreamId {
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
+
+    /// Names one of the logs that, one after the other, are kept under this id: a number that differs from log to log makes the name. A session's
+    /// own log may be made again once it is gone, and the cursors into it must not pass for cursors into the next one (SEMANTICS 5.6). 0 is
+    /// the id itself.
+    #[must_use]
+    pub const fn of_incarnation(self, incarnation: u64) -> Self {
+        Self((u128::from_be_bytes(self.0) ^ incarnation as u128).to_be_bytes())
+    }
 }
 
 /// 32 lower-case hexadecimal digits, for logs.
@@ -29,6 +37,15 @@ impl fmt::Debug for StreamId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_incarnation_has_a_name() {
+        let id = StreamId::from_bytes([0xF0; 16]);
+        assert_eq!(id.of_incarnation(0), id);
+        let names: std::collections::BTreeSet<_> =
+            [0, 1, 2, u64::MAX].map(|n| id.of_incarnation(n)).into_iter().collect();
+        assert_eq!(names.len(), 4);
+    }
 
     #[test]
     fn debug_is_hexadecimal() {

@@ -39,10 +39,22 @@ impl Writer {
     }
 
     /// Adds the first `tag_bytes` of the MAC over all bytes, and appends the whole to `out` as base64url.
-    pub(super) fn finish(mut self, keys: &ScopedKeys, tag_bytes: usize, out: &mut String) {
+    pub(super) fn finish(self, keys: &ScopedKeys, tag_bytes: usize, out: &mut String) {
+        let mut text = std::mem::take(out).into_bytes();
+        self.finish_bytes(keys, tag_bytes, &mut text);
+        // What was there is text, and what came is ASCII.
+        *out = String::from_utf8(text).unwrap_or_default();
+    }
+
+    /// The same for a text that is written as bytes.
+    pub(super) fn finish_bytes(mut self, keys: &ScopedKeys, tag_bytes: usize, out: &mut Vec<u8>) {
         let tag = keys.sign(&self.bytes[..self.len]);
         self.put(&tag[..tag_bytes]);
-        URL_SAFE_NO_PAD.encode_string(&self.bytes[..self.len], out);
+        let start = out.len();
+        // Four characters for three bytes, and for a rest one more than that has.
+        out.resize(start + (self.len * 4).div_ceil(3), 0);
+        let written = URL_SAFE_NO_PAD.encode_slice(&self.bytes[..self.len], &mut out[start..]);
+        debug_assert_eq!(written.ok(), Some(out.len() - start), "the room is what it takes");
     }
 }
 

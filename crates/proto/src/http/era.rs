@@ -110,11 +110,11 @@ fn claim_of(message: &Message) -> Option<Raw> {
     params.filter(|params| may_claim(params)).and_then(claim_in)
 }
 
-/// Whether the claim can be in this text at all. Its key has letters that stand as they are or as `\u00xx`, so that text
-/// with neither needs no second parse.
+/// Whether the claim can be in this text at all. Its key ends in letters that stand as they are or as `\u00xx`, so that text
+/// with neither needs no second parse. The slash tells it from the `protocolVersion` of `initialize`.
 fn may_claim(params: &Raw) -> bool {
     // Made once: the search of a short text costs less than getting ready for it.
-    static LETTERS: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new(b"protocolVersion"));
+    static LETTERS: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new(b"/protocolVersion"));
     let text = params.as_str().as_bytes();
     LETTERS.find(text).is_some()
         || (memchr::memchr(b'\\', text).is_some() && memmem::find(text, br"\u00").is_some())

@@ -2,7 +2,8 @@
 
 use super::{
     Message, Notification, Raw, Reply, Request, RequestId, Response,
-    parse::{ParseError, not_json},
+    check::is_json,
+    parse::{ParseError, nested_too_deep, not_json, too_deep},
 };
 use bytestring::ByteString;
 use serde::{
@@ -15,13 +16,43 @@ use std::{borrow::Cow, fmt};
 /// The members of an envelope as they stand, before anything is demanded of them.
 #[derive(Default)]
 struct Envelope<'a> {
-    jsonrpc: Option<&'a RawValue>,
-    id: Option<&'a RawValue>,
-    method: Option<&'a RawValue>,
-    params: Option<&'a RawValue>,
-    result: Option<&'a RawValue>,
-    error: Option<&'a RawValue>,
+    jsonrpc: Option<&'a str>,
+    id: Option<&'a str>,
+    method: Option<&'a str>,
+    params: Option<&'a str>,
+    result: Option<&'a str>,
+    error: Option<&'a str>,
     twice: Option<&'static str>,
+}
+
+impl<'a> Envelope<'a> {
+    /// That of text which is a JSON object; `None` where it is none, or has to be read more closely.
+    fn of_object(text: &'a str) -> Option<Self> {
+        let (mut found, mut escaped) = (Self::default(), false);
+        let is_object = text.trim_ascii_start().starts_with('{');
+        let is_json = is_object
+            && is_json(text, |name, value| {
+                // A name with escapes may be one of those that are looked for.
+                escaped |= name.contains('\\');
+                found.take(Key::of(name), value);
+            });
+        (is_json && !escaped).then_some(found)
+    }
+
+    fn take(&mut self, key: Key, value: &'a str) {
+        let (slot, name) = match key {
+            Key::Jsonrpc => (&mut self.jsonrpc, "jsonrpc"),
+            Key::Id => (&mut self.id, "id"),
+            Key::Method => (&mut self.method, "method"),
+            Key::Params => (&mut self.params, "params"),
+            Key::Result => (&mut self.result, "result"),
+            Key::Error => (&mut self.error, "error"),
+            Key::Other => return,
+        };
+        if slot.replace(value).is_some() {
+            self.twice = Some(name);
+        }
+    }
 }
 
 struct EnvelopeVisitor;
@@ -36,21 +67,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut found = Envelope::default();
         while let Some(key) = map.next_key::<Key>()? {
-            let (slot, name) = match key {
-                Key::Jsonrpc => (&mut found.jsonrpc, "jsonrpc"),
-                Key::Id => (&mut found.id, "id"),
-                Key::Method => (&mut found.method, "method"),
-                Key::Params => (&mut found.params, "params"),
-                Key::Result => (&mut found.result, "result"),
-                Key::Error => (&mut found.error, "error"),
-                Key::Other => {
-                    map.next_value::<IgnoredAny>()?;
-                    continue;
-                }
-            };
-            if slot.replace(map.next_value()?).is_some() {
-                found.twice = Some(name);
-            }
+            found.take(key, map.next_value::<&RawValue>()?.get());
         }
         Ok(Some(found))
     }
@@ -80,6 +97,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
 }
 
 /// A key of the envelope, told apart without keeping its text.
+#[derive(Clone, Copy)]
 enum Key {
     Jsonrpc,
     Id,
@@ -88,6 +106,20 @@ enum Key {
     Result,
     Error,
     Other,
+}
+
+impl Key {
+    fn of(name: &str) -> Self {
+        match name {
+            "jsonrpc" => Self::Jsonrpc,
+            "id" => Self::Id,
+            "method" => Self::Method,
+            "params" => Self::Params,
+            "result" => Self::Result,
+            "error" => Self::Error,
+            _ => Self::Other,
+        }
+    }
 }
 
 impl<'de> serde::Deserialize<'de> for Key {
@@ -99,23 +131,22 @@ impl<'de> serde::Deserialize<'de> for Key {
                 f.write_str("a key")
             }
             fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<Key, E> {
-                Ok(match key {
-                    "jsonrpc" => Key::Jsonrpc,
-                    "id" => Key::Id,
-                    "method" => Key::Method,
-                    "params" => Key::Params,
-                    "result" => Key::Result,
-                    "error" => Key::Error,
-                    _ => Key::Other,
-                })
+                Ok(Key::of(key))
             }
         }
         deserializer.deserialize_str(KeyVisitor)
     }
 }
 
-/// Reads the one message that `text` is.
+/// Reads the text of one message: the usual one by a quick check that finds the members of its envelope, any other, and whatever is no
+/// message, by the parser that says what is wrong with it.
 pub(super) fn parse_one(text: &ByteString) -> Result<Message, ParseError> {
+    if let Some(envelope) = Envelope::of_object(text) {
+        return envelope.into_message(text);
+    }
+    if too_deep(text.as_bytes()) {
+        return Err(nested_too_deep());
+    }
     let mut json = serde_json::Deserializer::from_str(text);
     let envelope = json
         .deserialize_any(EnvelopeVisitor)
@@ -130,7 +161,7 @@ pub(super) fn parse_one(text: &ByteString) -> Result<Message, ParseError> {
 impl Envelope<'_> {
     fn into_message(self, text: &ByteString) -> Result<Message, ParseError> {
         let read = if self.method.is_some() { RequestId::from_json } else { RequestId::of_response };
-        let id = self.id.map(|id| read(id.get()));
+        let id = self.id.map(read);
         let known_id = id.as_ref().and_then(|id| id.as_ref().ok()).cloned();
         let refuse = |message: Cow<'static, str>| Err(ParseError::not_message(message, known_id.clone()));
 
@@ -139,7 +170,7 @@ impl Envelope<'_> {
             let id = if name == "id" { None } else { known_id };
             return Err(ParseError::not_message(format!("the member \"{name}\" stands twice"), id));
         }
-        if self.jsonrpc.is_none_or(|version| version.get() != r#""2.0""#) {
+        if self.jsonrpc.is_none_or(|version| version != r#""2.0""#) {
             return refuse("\"jsonrpc\" is not \"2.0\"".into());
         }
         let id = match id {
@@ -147,7 +178,7 @@ impl Envelope<'_> {
             Some(Ok(id)) => Some(id),
             None => None,
         };
-        let raw = |value: &RawValue| Raw::from_trusted(text.slice_ref(value.get()));
+        let raw = |value: &str| Raw::from_trusted(text.slice_ref(value));
 
         if let Some(method) = self.method {
             if self.result.is_some() || self.error.is_some() {
@@ -156,7 +187,7 @@ impl Envelope<'_> {
             let Some(method) = method_text(text, method) else {
                 return refuse("\"method\" is not a string".into());
             };
-            let params = self.params.filter(|params| params.get() != "null").map(raw);
+            let params = self.params.filter(|params| *params != "null").map(raw);
             if params.as_ref().is_some_and(|params| !params.is_object()) {
                 return refuse("\"params\" is not an object".into());
             }
@@ -169,15 +200,15 @@ impl Envelope<'_> {
             return refuse("no \"method\", and no \"id\" that a response would have".into());
         };
         // JSON-RPC 1.0 has both members, one of them null; there are servers that still write them so.
-        let is_null = |value: &&RawValue| value.get() == "null";
+        let is_null = |value: &str| value == "null";
         let (result, error) = match (self.result, self.error) {
-            (Some(result), Some(error)) if is_null(&error) => (Some(result), None),
-            (Some(result), Some(error)) if is_null(&result) => (None, Some(error)),
+            (Some(result), Some(error)) if is_null(error) => (Some(result), None),
+            (Some(result), Some(error)) if is_null(result) => (None, Some(error)),
             both => both,
         };
         let reply = match (result, error) {
             (Some(result), None) => Reply::Result(raw(result)),
-            (None, Some(error)) if error.get().starts_with('{') => Reply::Error(raw(error)),
+            (None, Some(error)) if error.starts_with('{') => Reply::Error(raw(error)),
             (None, Some(_)) => return refuse("\"error\" is not an object".into()),
             (Some(_), Some(_)) => return refuse("a \"result\" and an \"error\" together".into()),
             (None, None) => return refuse("none of \"method\", \"result\" and \"error\"".into()),
@@ -187,10 +218,10 @@ impl Envelope<'_> {
 }
 
 /// The text of a JSON string: a slice of the body, or a new string where it has escapes.
-fn method_text(text: &ByteString, value: &RawValue) -> Option<ByteString> {
-    let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
+fn method_text(text: &ByteString, value: &str) -> Option<ByteString> {
+    let inner = value.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
-        serde_json::from_str::<String>(value.get()).ok().map(Into::into)
+        serde_json::from_str::<String>(value).ok().map(Into::into)
     } else {
         Some(text.slice_ref(inner))
     }

@@ -1,5 +1,6 @@
 //! Request ids: echoed with their type and every digit.
 
+use crate::decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -69,22 +70,57 @@ impl RequestId {
     #[must_use]
     pub fn to_json(&self) -> String {
         match self {
-            Self::Number(number) => number.to_string(),
-            Self::Large(number) => number.to_string(),
+            Self::Number(number) => Decimal::of_signed(*number).as_str().to_owned(),
+            Self::Large(number) => Decimal::of(*number).as_str().to_owned(),
             Self::String(text) => serde_json::Value::from(&**text).to_string(),
         }
     }
 
     /// Appends the JSON text of this id.
     pub fn write_json(&self, out: &mut Vec<u8>) {
-        use std::io::Write as _;
         match self {
+            Self::Number(number) => {
+                if *number < 0 {
+                    out.push(b'-');
+                }
+                write_digits(out, number.unsigned_abs());
+            }
+            Self::Large(number) => write_digits(out, *number),
             // Writing into a vector cannot fail.
-            Self::Number(number) => drop(write!(out, "{number}")),
-            Self::Large(number) => drop(write!(out, "{number}")),
             Self::String(text) => drop(serde_json::to_writer(out, &**text)),
         }
     }
+
+    /// How many bytes [`RequestId::write_json`] appends, unless this is a text with escapes: then it is more.
+    pub(super) fn json_len(&self) -> usize {
+        match self {
+            Self::Number(number) => usize::from(*number < 0) + count_digits(number.unsigned_abs()),
+            Self::Large(number) => count_digits(*number),
+            Self::String(text) => text.len() + 2,
+        }
+    }
+}
+
+const fn count_digits(number: u64) -> usize {
+    match number.checked_ilog10() {
+        Some(log) => log as usize + 1,
+        None => 1,
+    }
+}
+
+fn write_digits(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        // The remainder of a division by ten fits a byte.
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
 }
 
 impl fmt::Display for RequestId {
@@ -128,11 +164,24 @@ mod tests {
 
     #[test]
     fn echoes_to_the_letter() {
-        for text in ["0", "-1", "\"0\"", "\"init-1\"", "\"\"", "9007199254740993", "18446744073709551615"] {
+        for text in [
+            "0",
+            "9",
+            "10",
+            "-1",
+            "-9223372036854775808",
+            "9223372036854775807",
+            "\"0\"",
+            "\"init-1\"",
+            "\"\"",
+            "9007199254740993",
+            "18446744073709551615",
+        ] {
             assert_eq!(RequestId::from_json(text).unwrap().to_json(), text);
             let mut out = Vec::new();
             RequestId::from_json(text).unwrap().write_json(&mut out);
             assert_eq!(out, text.as_bytes());
+            assert_eq!(RequestId::from_json(text).unwrap().json_len(), text.len());
         }
     }
 

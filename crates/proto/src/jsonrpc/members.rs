@@ -1,21 +1,14 @@
-//! The members of an object, found in its text without making a value of it.
+//! The members of an object, each as the text that it is.
 
-use serde::{
-    Deserializer as _,
-    de::{MapAccess, Visitor},
-};
-use serde_json::value::RawValue;
+use super::Members;
+use serde::{Deserializer as _, de::Visitor};
 use std::fmt;
 
 /// The text of the member `name` of the object `text`: of the first one, should it stand twice.
 pub(super) fn find_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    let mut found = None;
-    visit_members(text, |key, value| {
-        if found.is_none() && key == name {
-            found = Some(value);
-        }
-    })?;
-    found
+    let mut members = Members::of(text)?;
+    let is_named = |key: &str| if key.contains('\\') { unescaped(key) == name } else { key == name };
+    members.find_map(|(key, value)| is_named(key).then_some(value))
 }
 
 /// A member that the object `text` has more than once; `None` also where this is no object.
@@ -37,33 +30,21 @@ pub(super) fn all_members(text: &str) -> Option<Vec<(String, &str)>> {
 }
 
 /// Shows `see` every member of the object `text`; `None` where it is no object. Keys without escapes are borrowed.
-fn visit_members<'a>(text: &'a str, see: impl FnMut(&str, &'a str)) -> Option<()> {
-    struct Members<F>(F);
-    impl<'de, F: FnMut(&str, &'de str)> Visitor<'de> for Members<F> {
-        type Value = ();
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-        fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-            while let Some(key) = map.next_key::<&'de RawValue>()? {
-                let value = map.next_value::<&'de RawValue>()?;
-                match key.get().strip_prefix('"').and_then(|key| key.strip_suffix('"')) {
-                    Some(key) if !key.contains('\\') => (self.0)(key, value.get()),
-                    _ => (self.0)(&unescaped(key.get()), value.get()),
-                }
-            }
-            Ok(())
+fn visit_members<'a>(text: &'a str, mut see: impl FnMut(&str, &'a str)) -> Option<()> {
+    let mut members = Members::of(text)?;
+    for (key, value) in members.by_ref() {
+        if key.contains('\\') {
+            see(&unescaped(key), value);
+        } else {
+            see(key, value);
         }
     }
-    if !text.trim_ascii_start().starts_with('{') {
-        return None;
-    }
-    serde_json::Deserializer::from_str(text).deserialize_map(Members(see)).ok()
+    members.is_whole().then_some(())
 }
 
-/// The text of a JSON string. Halves of surrogate pairs, which JSON can write and text cannot hold (Python writes them for
+/// What a JSON string means, from its text between the quotes. Halves of surrogate pairs, which JSON can write and text cannot hold (Python writes them for
 /// names of files, say), become U+FFFD: the name stays one of its own.
-fn unescaped(json: &str) -> String {
+fn unescaped(inner: &str) -> String {
     struct Text;
     impl Visitor<'_> for Text {
         type Value = String;
@@ -75,7 +56,7 @@ fn unescaped(json: &str) -> String {
         }
     }
     // The parser that found the string has checked its escapes.
-    serde_json::Deserializer::from_str(json).deserialize_bytes(Text).unwrap_or_default()
+    serde_json::Deserializer::from_str(&format!("\"{inner}\"")).deserialize_bytes(Text).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -44,6 +44,9 @@ pub struct Response {
     pub reply: Reply,
 }
 
+/// What a response begins with.
+const ENVELOPE: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
+
 /// What came of a request, kept raw so that an upstream's fields pass untouched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -111,8 +114,10 @@ impl Reply {
             Self::Error(value) => (r#","error":"#, value),
         };
         let value = value.as_str();
-        let mut out = Vec::with_capacity(64 + value.len());
-        out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        // To the byte: bytes with room behind them would be put into an allocation more.
+        let room = ENVELOPE.len() + id.json_len() + name.len() + value.len() + 1;
+        let mut out = Vec::with_capacity(room);
+        out.extend_from_slice(ENVELOPE);
         id.write_json(&mut out);
         out.extend_from_slice(name.as_bytes());
         out.extend_from_slice(value.as_bytes());

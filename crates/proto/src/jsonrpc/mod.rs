@@ -3,6 +3,7 @@
 //! [`parse`] reads a whole body; what it returns borrows nothing and copies nothing: methods, parameters and results are
 //! slices of the one buffer that came from the socket.
 
+mod check;
 mod envelope;
 mod error;
 mod id;
@@ -12,6 +13,7 @@ mod outline;
 mod parse;
 mod raw;
 mod salvage;
+mod scan;
 mod surrogates;
 
 pub use error::{ErrorObject, code};
@@ -21,3 +23,4 @@ pub use outline::Outline;
 pub use parse::{Body, MAX_DEPTH, ParseError, ParseErrorKind, parse, parse_message};
 pub use raw::Raw;
 pub use salvage::{Salvaged, salvage};
+pub use scan::{Members, next_special, plain_string};

@@ -73,13 +73,16 @@ impl std::error::Error for ParseError {}
 
 /// Reads a body: one message or a batch.
 ///
-/// The result shares the body's buffer. Costs one pass, plus one vectorised count of brackets.
+/// The result shares the body's buffer. Costs one pass, over texts many bytes at a time.
 ///
 /// # Errors
 /// When the body is no UTF-8, no JSON, nested deeper than [`MAX_DEPTH`], an empty array, or one value that is not a message.
 pub fn parse(body: Bytes) -> Result<Body, ParseError> {
     let text = text_of(body)?;
     if text.trim_ascii_start().starts_with('[') {
+        if too_deep(text.as_bytes()) {
+            return Err(nested_too_deep());
+        }
         parse_batch(&text).map(Body::Batch)
     } else {
         parse_one(&text).map(Body::Single)
@@ -98,13 +101,14 @@ pub fn parse_message(body: Bytes) -> Result<Message, ParseError> {
     parse_one(&text)
 }
 
+pub(super) fn nested_too_deep() -> ParseError {
+    ParseError::not_message(format!("nested deeper than {MAX_DEPTH} levels"), None)
+}
+
 fn text_of(body: Bytes) -> Result<ByteString, ParseError> {
     let not_json =
         |message: Cow<'static, str>| ParseError { kind: ParseErrorKind::NotJson, message, id: None };
     let text = ByteString::try_from(body).map_err(|_| not_json("the body is not UTF-8".into()))?;
-    if too_deep(text.as_bytes()) {
-        return Err(ParseError::not_message(format!("nested deeper than {MAX_DEPTH} levels"), None));
-    }
     Ok(text)
 }
 
@@ -146,12 +150,8 @@ pub(super) fn not_json(error: &serde_json::Error) -> ParseError {
     }
 }
 
-/// Whether arrays and objects nest deeper than [`MAX_DEPTH`]. Text with fewer brackets than that, which is nearly all of
-/// it, is only counted.
-fn too_deep(text: &[u8]) -> bool {
-    if memchr::memchr2_iter(b'[', b'{', text).nth(MAX_DEPTH).is_none() {
-        return false;
-    }
+/// Whether arrays and objects nest deeper than [`MAX_DEPTH`]; for text that may be no JSON.
+pub(super) fn too_deep(text: &[u8]) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for &byte in text {
         match byte {

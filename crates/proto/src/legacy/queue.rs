@@ -32,12 +32,12 @@ pub(super) struct Queue {
     max_bytes: u32,
     /// Whether the first entry is being written: then it is past changing.
     busy: bool,
-    /// How many entries were thrown out in favour of others.
-    pub(super) evicted: u32,
+    /// How many entries were thrown out in favour of others, and what else its owner has dropped.
+    pub(super) dropped: u32,
 }
 
 /// A bound in fewer bytes: what is larger is as good as none.
-const fn word(bound: usize) -> u32 {
+pub(super) const fn word(bound: usize) -> u32 {
     if bound > u32::MAX as usize { u32::MAX } else { bound as u32 }
 }
 
@@ -51,7 +51,7 @@ struct Line {
 impl Queue {
     pub(super) const fn new(max_entries: usize, max_bytes: usize) -> Self {
         let (max_entries, max_bytes) = (word(max_entries), word(max_bytes));
-        Self { line: None, max_entries, max_bytes, busy: false, evicted: 0 }
+        Self { line: None, max_entries, max_bytes, busy: false, dropped: 0 }
     }
 
     pub(super) fn admit(&mut self, entry: Entry) -> Admitted {
@@ -85,6 +85,10 @@ impl Queue {
     pub(super) fn finish(&mut self) -> Option<Entry> {
         self.busy = false;
         self.remove(0)
+    }
+
+    pub(super) const fn note_dropped(&mut self) {
+        self.dropped = self.dropped.saturating_add(1);
     }
 
     /// Gives back room that nothing waits in.
@@ -144,7 +148,7 @@ impl Queue {
             let oldest = self.entries().skip(busy).position(|entry| entry.droppable);
             if let Some(at) = oldest {
                 self.remove(busy + at);
-                self.evicted = self.evicted.saturating_add(1);
+                self.note_dropped();
             }
         }
         true
@@ -206,7 +210,7 @@ mod tests {
         queue.admit(entry("bbbb", true, None));
         assert_eq!(queue.admit(entry("cccc", false, None)), Admitted::Queued);
         assert_eq!(texts(&queue), ["kk", "bbbb", "cccc"]);
-        assert_eq!(queue.evicted, 1);
+        assert_eq!(queue.dropped, 1);
         assert_eq!(queue.admit(entry("ddddddddd", false, None)), Admitted::Refused, "kk and cccc stay");
         assert_eq!(texts(&queue), ["kk", "bbbb", "cccc"], "and nothing is thrown out in vain");
     }

@@ -1,6 +1,6 @@
 //! The half of a stream that writes: SEMANTICS 5.2, 5.7.
 
-use super::queue::{Admitted, Entry, Queue};
+use super::queue::{Admitted, Entry, Queue, word};
 use crate::jsonrpc::{ErrorObject, RequestId};
 use bytes::Bytes;
 use thiserror::Error;
@@ -130,15 +130,6 @@ pub enum Pushed {
     Stopped,
 }
 
-/// How far the seal is.
-#[derive(Debug)]
-enum Seal {
-    Open,
-    /// It follows when the queue is empty.
-    Wanted(Box<Last>),
-    Done,
-}
-
 /// How a stream ends.
 #[derive(Debug)]
 struct Last {
@@ -152,24 +143,27 @@ struct Last {
 /// The shell loops: perform what [`next_op`](Self::next_op) returns, hand the result to [`on_outcome`](Self::on_outcome), do what that
 /// says. Nothing is issued before something was pushed, sealed or [opened](Self::open), and nothing but the creation before the
 /// stream is there.
+///
+/// There is one for each call that runs, and most of them have nothing to do: what is rare takes a pointer.
 #[derive(Debug)]
 pub struct Writer {
-    max_event_bytes: usize,
-    epoch: u64,
     queue: Queue,
+    epoch: u64,
     /// The next offset to be written.
     next: u64,
+    /// How the stream ends, from when that is wanted until it has: it follows when the queue is empty.
+    last: Option<Box<Last>>,
+    stopped: Option<Box<StopReason>>,
+    max_event_bytes: u32,
+    coalesced: u32,
     wanted: bool,
     created: bool,
-    seal: Seal,
+    sealed: bool,
     in_flight: bool,
     /// Whether the operation at hand was tried before, with an outcome that nobody knows.
     unsure: bool,
     /// Whether this writer has ever been confirmed an offset.
     confirmed: bool,
-    stopped: Option<StopReason>,
-    dropped: u32,
-    coalesced: u32,
 }
 
 impl Writer {
@@ -178,29 +172,29 @@ impl Writer {
     pub const fn new(config: WriterConfig, epoch: u64) -> Self {
         Self {
             queue: Queue::new(config.max_queue_events, config.max_queue_bytes),
-            max_event_bytes: config.max_event_bytes,
             epoch,
             next: 1,
+            last: None,
+            stopped: None,
+            max_event_bytes: word(config.max_event_bytes),
+            coalesced: 0,
             wanted: false,
             created: false,
-            seal: Seal::Open,
+            sealed: false,
             in_flight: false,
             unsure: false,
             confirmed: false,
-            stopped: None,
-            dropped: 0,
-            coalesced: 0,
         }
     }
 
     /// A writer that can write nothing, and has nothing.
     #[must_use]
-    pub const fn stopped(reason: StopReason) -> Self {
+    pub fn stopped(reason: StopReason) -> Self {
         let mut writer = Self::new(
             WriterConfig { max_queue_events: 0, max_queue_bytes: 0, max_event_bytes: usize::MAX },
             0,
         );
-        writer.stopped = Some(reason);
+        writer.stopped = Some(Box::new(reason));
         writer
     }
 
@@ -234,7 +228,7 @@ impl Writer {
     /// Whether there is something to write once the stream is there.
     #[must_use]
     pub fn has_work(&self) -> bool {
-        !self.queue.is_empty() || matches!(self.seal, Seal::Wanted(_))
+        !self.queue.is_empty() || self.last.is_some()
     }
 
     /// What the log has not confirmed of a stream that is about to be sealed, with the offset of the first message, as in
@@ -242,7 +236,7 @@ impl Writer {
     /// away. `None` where the last message was not said yet, or is in the log.
     #[must_use]
     pub fn last_words(&self) -> Option<(u64, Vec<Bytes>)> {
-        matches!(self.seal, Seal::Wanted(_)).then(|| self.backlog())
+        self.last.is_some().then(|| self.backlog())
     }
 
     /// The epoch of every operation of this writer.
@@ -267,12 +261,12 @@ impl Writer {
         if self.stopped.is_some() {
             return Pushed::Stopped;
         }
-        if !matches!(self.seal, Seal::Open) {
+        if self.is_ending() {
             return Pushed::AfterSeal;
         }
-        if payload.len() > self.max_event_bytes {
+        if payload.len() > self.max_event_bytes() {
             if droppable {
-                self.dropped = self.dropped.saturating_add(1);
+                self.queue.note_dropped();
                 return Pushed::Dropped;
             }
             return Pushed::TooLarge;
@@ -287,7 +281,7 @@ impl Writer {
                 Pushed::Coalesced
             }
             Admitted::Refused if droppable => {
-                self.dropped = self.dropped.saturating_add(1);
+                self.queue.note_dropped();
                 Pushed::Dropped
             }
             Admitted::Refused => Pushed::Full,
@@ -301,19 +295,19 @@ impl Writer {
         if self.stopped.is_some() {
             return Pushed::Stopped;
         }
-        if !matches!(self.seal, Seal::Open) {
+        if self.is_ending() {
             return Pushed::AfterSeal;
         }
         self.wanted = true;
         let (last, id, pushed) = match last {
             None => (None, None, Pushed::Queued),
-            Some((id, payload)) if payload.len() > self.max_event_bytes => {
-                let error = too_large(id, payload.len(), self.max_event_bytes);
+            Some((id, payload)) if payload.len() > self.max_event_bytes() => {
+                let error = too_large(id, payload.len(), self.max_event_bytes());
                 (Some(error), None, Pushed::TooLarge)
             }
             Some((id, payload)) => (Some(payload), Some(id.clone()), Pushed::Queued),
         };
-        self.seal = Seal::Wanted(Box::new(Last { message: last, id }));
+        self.last = Some(Box::new(Last { message: last, id }));
         pushed
     }
 
@@ -330,7 +324,7 @@ impl Writer {
 
     /// What came of the operation that is under way.
     pub fn on_outcome(&mut self, outcome: Outcome) -> Directive {
-        if let Some(reason) = self.stopped {
+        if let Some(reason) = self.stop_reason() {
             return Directive::Stop(reason);
         }
         if !std::mem::take(&mut self.in_flight) {
@@ -365,26 +359,26 @@ impl Writer {
 
     /// Why nothing more can be written, if so.
     #[must_use]
-    pub const fn stop_reason(&self) -> Option<StopReason> {
-        self.stopped
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        self.stopped.as_deref().copied()
     }
 
     /// Whether the log has confirmed the seal.
     #[must_use]
     pub const fn sealed(&self) -> bool {
-        matches!(self.seal, Seal::Done)
+        self.sealed
     }
 
     /// Whether everything that was given has reached the log.
     #[must_use]
     pub fn idle(&self) -> bool {
-        self.queue.is_empty() && !matches!(self.seal, Seal::Wanted(_)) && (self.created || !self.wanted)
+        self.queue.is_empty() && self.last.is_none() && (self.created || !self.wanted)
     }
 
     /// How many messages that may be dropped were, at any bound.
     #[must_use]
     pub const fn dropped(&self) -> u64 {
-        self.dropped as u64 + self.queue.evicted as u64
+        self.queue.dropped as u64
     }
 
     /// How many progress notifications were replaced by newer ones before they were written.
@@ -397,11 +391,18 @@ impl Writer {
     /// these when the store is away. The first one may be in the log nevertheless.
     #[must_use]
     pub fn backlog(&self) -> (u64, Vec<Bytes>) {
-        let last = match &self.seal {
-            Seal::Wanted(last) => last.message.as_ref(),
-            Seal::Open | Seal::Done => None,
-        };
+        let last = self.last.as_ref().and_then(|last| last.message.as_ref());
         (self.next, self.queue.payloads().chain(last).cloned().collect())
+    }
+
+    /// Whether the stream has, or is about to have, its last message.
+    const fn is_ending(&self) -> bool {
+        self.sealed || self.last.is_some()
+    }
+
+    /// The largest event, in bytes.
+    const fn max_event_bytes(&self) -> usize {
+        if self.max_event_bytes == u32::MAX { usize::MAX } else { self.max_event_bytes as usize }
     }
 
     fn current_op(&mut self) -> Option<Op> {
@@ -412,10 +413,7 @@ impl Writer {
             let (payload, droppable) = (entry.payload.clone(), entry.droppable);
             return Some(Op::Append { offset: self.next, payload, droppable });
         }
-        match &self.seal {
-            Seal::Wanted(last) => Some(Op::Seal { offset: self.next, last: last.message.clone() }),
-            Seal::Open | Seal::Done => None,
-        }
+        self.last.as_ref().map(|last| Op::Seal { offset: self.next, last: last.message.clone() })
     }
 
     /// The operation at hand is the one that [`current_op`](Self::current_op) gave: nothing changes before its outcome.
@@ -426,7 +424,8 @@ impl Writer {
             self.next += 1;
             self.confirmed = true;
         } else {
-            self.seal = Seal::Done;
+            self.last = None;
+            self.sealed = true;
             self.confirmed = true;
         }
         Directive::Continue
@@ -441,11 +440,11 @@ impl Writer {
                 return self.stop(StopReason::Full);
             }
             self.queue.finish();
-            self.dropped = self.dropped.saturating_add(1);
+            self.queue.note_dropped();
             return Directive::Continue;
         }
         // No room for the response: an error in its place ends the call for its caller.
-        if let Seal::Wanted(last) = &mut self.seal
+        if let Some(last) = &mut self.last
             && let Some(id) = last.id.take()
         {
             let length = last.message.as_ref().map_or(0, Bytes::len);
@@ -455,8 +454,8 @@ impl Writer {
         self.stop(StopReason::Full)
     }
 
-    const fn stop(&mut self, reason: StopReason) -> Directive {
-        self.stopped = Some(reason);
+    fn stop(&mut self, reason: StopReason) -> Directive {
+        self.stopped = Some(Box::new(reason));
         Directive::Stop(reason)
     }
 }

@@ -9,7 +9,8 @@
 
 use std::borrow::Cow;
 
-use bytes::{BufMut, BytesMut};
+use crate::decimal::Decimal;
+use bytes::{BufMut, Bytes, BytesMut};
 use memchr::{memchr2, memchr2_iter, memchr3};
 
 /// Room for the field names, the line ends and a `retry` value of one block.
@@ -21,7 +22,7 @@ const BLOCK_OVERHEAD: usize = 48;
 /// never forges a field.
 pub fn message(buf: &mut BytesMut, id: &str, payload: &[u8]) {
     buf.reserve(id.len() + payload.len() + BLOCK_OVERHEAD);
-    put_id(buf, id);
+    put_id(buf, id.as_bytes());
     put_data(buf, payload);
     buf.put_u8(b'\n');
 }
@@ -37,18 +38,43 @@ pub fn data(buf: &mut BytesMut, payload: &[u8]) {
 /// is the last one before a connection is closed on purpose (5.3).
 pub fn priming(buf: &mut BytesMut, id: &str, retry_ms: Option<u64>) {
     buf.reserve(id.len() + BLOCK_OVERHEAD);
-    put_id(buf, id);
+    put_id(buf, id.as_bytes());
     if let Some(ms) = retry_ms {
-        put_retry(buf, ms);
+        put_retry(buf, &Decimal::of(ms));
     }
     put_data(buf, b"");
     buf.put_u8(b'\n');
 }
 
+/// A whole stream of one message, in a buffer of its size: the priming event, where there is an id and a `retry` in milliseconds for
+/// it, then the payload with its id, where it has one. The same as [`priming`], [`message`] and [`data`].
+pub fn whole(first: Option<(&[u8], u64)>, id: Option<&[u8]>, payload: &[u8]) -> Bytes {
+    let first = first.map(|(id, ms)| (id, Decimal::of(ms)));
+    let field = |name: &str, value: usize| name.len() + ": ".len() + value + 1;
+    let mut size = field("data", payload.len()) + 1;
+    size += id.map_or(0, |id| field("id", id.len()));
+    if let Some((id, ms)) = &first {
+        size += field("id", id.len()) + field("retry", ms.as_bytes().len()) + field("data", 0) + 1;
+    }
+    // It grows where a payload has something that leaves in another form.
+    let mut out = Vec::with_capacity(size);
+    if let Some((id, ms)) = &first {
+        put_id(&mut out, id);
+        put_retry(&mut out, ms);
+        out.put_slice(b"data: \n\n");
+    }
+    if let Some(id) = id {
+        put_id(&mut out, id);
+    }
+    put_data(&mut out, payload);
+    out.push(b'\n');
+    out.into()
+}
+
 /// Appends a block of a bare `retry` in milliseconds: no id and no data, so that nothing is dispatched.
 pub fn retry_only(buf: &mut BytesMut, ms: u64) {
     buf.reserve(BLOCK_OVERHEAD);
-    put_retry(buf, ms);
+    put_retry(buf, &Decimal::of(ms));
     buf.put_u8(b'\n');
 }
 
@@ -77,10 +103,12 @@ pub fn escape_separators(json: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-fn put_id(buf: &mut BytesMut, id: &str) {
+fn put_id(buf: &mut impl BufMut, id: &[u8]) {
     buf.put_slice(b"id: ");
-    let mut rest = id.as_bytes();
-    while let Some(at) = memchr3(b'\n', b'\r', 0, rest) {
+    let mut rest = id;
+    // Looked at whole, which is quicker than to stop at the first for so few.
+    let is_visible = rest.iter().fold(true, |visible, byte| visible & (*byte > b'\r'));
+    while !is_visible && let Some(at) = memchr3(b'\n', b'\r', 0, rest) {
         buf.put_slice(&rest[..at]);
         rest = &rest[at + 1..];
     }
@@ -88,27 +116,15 @@ fn put_id(buf: &mut BytesMut, id: &str) {
     buf.put_u8(b'\n');
 }
 
-fn put_retry(buf: &mut BytesMut, ms: u64) {
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    let mut left = ms;
-    loop {
-        at -= 1;
-        // The remainder of a division by ten fits a byte.
-        digits[at] = b'0' + (left % 10) as u8;
-        left /= 10;
-        if left == 0 {
-            break;
-        }
-    }
+fn put_retry(buf: &mut impl BufMut, ms: &Decimal) {
     buf.put_slice(b"retry: ");
-    buf.put_slice(&digits[at..]);
+    buf.put_slice(ms.as_bytes());
     buf.put_u8(b'\n');
 }
 
 /// `data` lines, without the empty line that ends the block. An empty payload is one empty line, with the space: readers
 /// that split at colon and space must find both.
-fn put_data(buf: &mut BytesMut, payload: &[u8]) {
+fn put_data(buf: &mut impl BufMut, payload: &[u8]) {
     for line in Lines::of(payload) {
         buf.put_slice(b"data: ");
         escape_from(line, next_separator(line, 0), |bytes| buf.put_slice(bytes));
@@ -206,6 +222,23 @@ mod tests {
             message(b, "b", b"1");
         });
         assert_eq!(text, "id: a\ndata: \n\nid: b\ndata: 1\n\n");
+    }
+
+    #[test]
+    fn a_whole_stream_is_its_blocks() {
+        for payload in ["{}", "{\n\"a\": \"\u{2028}\u{e9}\"\r\n}", ""] {
+            let text = whole(Some((b"c1", 2000)), Some(b"c2"), payload.as_bytes());
+            let blocks = encoded(|b| {
+                priming(b, "c1", Some(2000));
+                message(b, "c2", payload.as_bytes());
+            });
+            assert_eq!(text, blocks);
+            assert_eq!(
+                whole(None, Some(b"c2"), payload.as_bytes()),
+                encoded(|b| message(b, "c2", payload.as_bytes()))
+            );
+            assert_eq!(whole(None, None, payload.as_bytes()), encoded(|b| data(b, payload.as_bytes())));
+        }
     }
 
     #[test]

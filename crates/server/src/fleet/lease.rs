@@ -1,8 +1,9 @@
 //! The lease: one for this backend, not one for each of its streams. Without it, others end our calls for us.
 
-use super::alive;
+use super::{alive, patiently};
 use crate::{Options, core::Core};
 use bowline_proto::{legacy::Millis, time::millis};
+use bowline_store::Unavailable;
 use std::{
     sync::{
         Weak,
@@ -66,6 +67,18 @@ impl Lease {
     /// Whether the lease was taken and is in force.
     pub(crate) fn is_held(&self, core: &Core) -> bool {
         core.now().0 < self.until.load(Ordering::Acquire)
+    }
+
+    /// Takes it, whether it is held or not.
+    ///
+    /// # Errors
+    /// The store is away.
+    pub(crate) async fn take(&self, core: &Core) -> Result<(), Unavailable> {
+        let asked = core.now();
+        let renewal = core.store.renew(core.backend, core.is_draining(), core.options.lease_ttl);
+        let leased = patiently(renewal).await;
+        self.note(core, asked, leased.as_ref().ok().copied());
+        leased.map(drop)
     }
 
     /// Whether this backend may say that others are dead: for as long as a lease lasts, somebody has renewed one without a break. So the

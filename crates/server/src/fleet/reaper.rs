@@ -58,7 +58,7 @@ pub(crate) async fn orphaned(
     }
     match is_gone(core, page.owner).await {
         Ok(true) => {
-            match take_up(core, stream, page.epoch).await {
+            match take_up(core, stream, page.epoch, core.options.open_ttl()).await {
                 TakenUp::Yes => return true,
                 TakenUp::Later => return false,
                 TakenUp::No => {}
@@ -71,9 +71,14 @@ pub(crate) async fn orphaned(
 }
 
 /// The same for the log of a task, whose client may come for it for as long as it was told.
-pub(crate) async fn orphaned_task(core: &Core, stream: StreamId, page: &Page) -> bool {
+pub(crate) async fn orphaned_task(core: &Arc<Core>, stream: StreamId, page: &Page) -> bool {
     if page.sealed || core.fleet.is_none() || !is_gone(core, page.owner).await.unwrap_or(false) {
         return false;
+    }
+    match take_up(core, stream, page.epoch, core.options.open_task_ttl()).await {
+        TakenUp::Yes => return true,
+        TakenUp::Later => return false,
+        TakenUp::No => {}
     }
     let last = owner_is_lost().to_response(None);
     seal(core, stream, (page.epoch, page.tail), Some(last), core.options.task_ttl).await
@@ -152,12 +157,11 @@ async fn bury(core: &Arc<Core>, backend: bowline_store::BackendId) {
         for OpenStream { id, epoch, tail, request_id, session, .. } in &open {
             let request = request_id.as_deref().and_then(|id| RequestId::from_json(id).ok());
             let is_task = session.as_deref() == Some(TASKS);
-            if !is_task {
-                let taken_up = take_up(core, *id, *epoch).await;
-                settled += usize::from(taken_up == TakenUp::Yes);
-                if taken_up != TakenUp::No {
-                    continue;
-                }
+            let open_ttl = if is_task { core.options.open_task_ttl() } else { core.options.open_ttl() };
+            let taken_up = take_up(core, *id, *epoch, open_ttl).await;
+            settled += usize::from(taken_up == TakenUp::Yes);
+            if taken_up != TakenUp::No {
+                continue;
             }
             let keep = if is_task { core.options.task_ttl } else { core.options.sealed_ttl };
             let last = request.map(|id| owner_is_lost().to_response(Some(&id)));

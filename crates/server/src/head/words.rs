@@ -2,7 +2,7 @@
 
 /// What most heads of MCP requests consist of: method, path, names of fields, values. In order, to be searched; their places are
 /// never stored for longer than a call lives, so words may come and go.
-const WORDS: [&str; 77] = [
+const WORDS: [&str; 78] = [
     "*",
     "*/*",
     "/",
@@ -12,6 +12,7 @@ const WORDS: [&str; 77] = [
     "2025-06-18",
     "2025-11-25",
     "2026-07-28",
+    ": session",
     "DELETE",
     "GET",
     "POST",

@@ -218,6 +218,13 @@ impl ModernCall {
         true
     }
 
+    /// Makes it the task of `log`, which was begun by another backend: this is run `run` of it.
+    pub(super) fn continue_task(&self, id: RequestId, run: u64, log: &Arc<TaskLog>) {
+        self.questions.of_run(run);
+        *self.place.lock() = Place::Task { id, log: log.clone() };
+        self.task.set_running(log);
+    }
+
     /// Says in the log of the task which questions are open. `false` where this is no task.
     pub(super) fn publish(&self, core: &Core) -> bool {
         let place = self.place.lock();

@@ -22,6 +22,9 @@ use std::{
 };
 use tokio::sync::oneshot;
 
+/// How many keys for questions each run of a task has.
+const KEYS_OF_A_RUN: u64 = 1_000_000;
+
 /// How many questions of one call may wait for their answers.
 const MAX_QUESTIONS: usize = 64;
 
@@ -74,6 +77,11 @@ impl Questions {
         if let Some(handle) = handle {
             core.held.0.lock().remove(&handle);
         }
+    }
+
+    /// Leaves out the keys of the questions of earlier runs: an answer to one of those is none to a question of this run.
+    pub(super) fn of_run(&self, run: u64) {
+        self.0.lock().serial = run.saturating_sub(1).saturating_mul(KEYS_OF_A_RUN);
     }
 
     /// The questions that wait for their answers, in the order in which they were asked.

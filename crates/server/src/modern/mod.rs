@@ -20,7 +20,9 @@ pub(crate) use call::ModernCall;
 pub(crate) use held::HeldCalls;
 pub(crate) use listen::Listener;
 pub(crate) use post::answer;
-pub(crate) use tasks::{SESSION as TASKS, Tasks, run as run_task};
+pub(crate) use tasks::{
+    Again as TaskAgain, SESSION as TASKS, Tasks, run as run_task, run_again as run_task_again,
+};
 pub(crate) use trace::traced;
 
 pub use round::{Round, rerun};

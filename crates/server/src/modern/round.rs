@@ -97,6 +97,11 @@ impl Round {
         Ok(round)
     }
 
+    /// Whether it came with nothing of an earlier round.
+    pub(crate) const fn is_first(&self) -> bool {
+        self.came_with.is_none()
+    }
+
     /// The client's answer to the question of this key, where it gave one in this or an earlier round.
     #[must_use]
     pub fn answer(&self, key: &str) -> Option<Raw> {
@@ -182,6 +187,7 @@ impl Round {
             kind: StreamKind::Call,
             owner: core.backend,
             epoch: 1,
+            incarnation: 0,
             session: None,
             request_id: None,
             rerun: None,

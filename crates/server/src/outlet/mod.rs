@@ -5,7 +5,7 @@ mod reading;
 
 pub(crate) use reading::Reading;
 
-use crate::{core::Core, fleet::patiently, modern::TASKS, session::Session, watched::Watched};
+use crate::{core::Core, fleet::patiently, modern::TASKS, random, session::Session, watched::Watched};
 use bowline_proto::time::millis;
 use bowline_proto::{
     cursor::StreamId,
@@ -23,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-/// The epoch of a stream's first writer.
+/// The epoch of the first writer of a call's stream.
 pub(crate) const FIRST_EPOCH: u64 = 1;
 
 /// How a stream came into being.
@@ -41,6 +41,8 @@ pub(crate) enum Opened {
 
 /// The writing end of one stream. Only creation is waited for; appends go out one after another, and what a reader sees
 /// is what the store has.
+///
+/// A call that waits has one (a test counts its bytes).
 pub(crate) struct Outlet {
     pub(crate) stream: StreamId,
     pub(crate) kind: StreamKind,
@@ -58,20 +60,20 @@ pub(crate) struct Outlet {
     /// Questions on this stream that wait for their answer.
     asking: AtomicU32,
     said: AtomicU64,
-    /// `None` once the stream of a call is made; a session's own may have to be made again.
-    making: Mutex<Option<Box<Making>>>,
     /// Whether a client has everything that there is to have.
     fetched: AtomicBool,
-    /// The newest attachment that was seen, so that readers on other backends are noticed.
-    generation: AtomicU64,
+    /// The newest attachment that was seen, so that readers on other backends are noticed. Nobody comes back four billion times.
+    generation: AtomicU32,
 }
 
-/// What a stream is made with.
+/// What a stream is made with for other backends that may have to end it, or to go on with it.
 struct Making {
     session: Option<Arc<str>>,
     request_id: Option<RequestId>,
     /// What is kept with the stream to run its call again.
     rerun: Option<Bytes>,
+    /// Tells a session's own log from those before it.
+    incarnation: u64,
 }
 
 /// What others wait for. All of it in one place: there are many of these, and few who wait.
@@ -89,10 +91,14 @@ struct State {
     pumping: bool,
     /// Whether another backend writes the stream now: it is taken over when there is something to say.
     foreign: bool,
+    /// Which of a session's own logs the writer's offsets are of; 0 where it has not met one yet.
+    incarnation: u64,
     /// Whether the store does not take in what is to be written, or takes longer than a client may be kept waiting.
     stuck: bool,
+    /// `None` once the stream of a call is made, and where no other backend uses the store; a session's own may have to be made again.
+    making: Option<Box<Making>>,
     /// How many messages the writer has dropped that were counted.
-    dropped: u64,
+    dropped: u32,
 }
 
 impl State {
@@ -115,7 +121,7 @@ impl Outlet {
         let (session, ended) = (session.map(|session| session.id.clone()), session.map(Session::ended));
         let ended = ended.unwrap_or_default();
         let outlet = Self::on(core, Opened::NotYet, kind, stream, (session, ended), request_id);
-        if let Some(making) = &mut *outlet.making.lock() {
+        if let Some(making) = &mut outlet.state.lock().making {
             making.rerun = rerun;
         }
         outlet
@@ -135,17 +141,51 @@ impl Outlet {
         } else {
             (Some(session.id.clone()), session.ended())
         };
+        Self::after(core, stream, of, request_id, epoch, tail)
+    }
+
+    /// The same for the log of a task.
+    pub(crate) fn task_taken_over(
+        core: &Arc<Core>,
+        stream: StreamId,
+        request: &RequestId,
+        epoch: u64,
+        tail: u64,
+    ) -> Arc<Self> {
+        Self::after(core, stream, (Some(TASKS.into()), Arc::default()), request, epoch, tail)
+    }
+
+    fn after(
+        core: &Arc<Core>,
+        stream: StreamId,
+        of: (Option<Arc<str>>, Arc<AtomicBool>),
+        request_id: &RequestId,
+        epoch: u64,
+        tail: u64,
+    ) -> Arc<Self> {
         let outlet = Self::on(core, Opened::Stored, StreamKind::Call, stream, of, Some(request_id));
-        outlet.state.lock().writer = Writer::take_over(writer_config(core), epoch, tail);
-        *outlet.making.lock() = None;
+        {
+            let mut state = outlet.state.lock();
+            state.writer = Writer::take_over(writer_config(core), epoch, tail);
+            state.making = None;
+        }
         core.running.add(&outlet);
         outlet
     }
 
-    /// The log of a task.
-    pub(crate) fn task(core: &Arc<Core>, stream: StreamId, request: &RequestId) -> Arc<Self> {
+    /// The log of a task; with `rerun`, what it takes to run the task again is kept with it.
+    pub(crate) fn task(
+        core: &Arc<Core>,
+        stream: StreamId,
+        request: &RequestId,
+        rerun: Option<Bytes>,
+    ) -> Arc<Self> {
         let of = (Some(TASKS.into()), Arc::default());
-        Self::on(core, Opened::NotYet, StreamKind::Call, stream, of, Some(request))
+        let outlet = Self::on(core, Opened::NotYet, StreamKind::Call, stream, of, Some(request));
+        if let Some(making) = &mut outlet.state.lock().making {
+            making.rerun = rerun;
+        }
+        outlet
     }
 
     /// A stream without ids, which lives in this process and with its connection only.
@@ -168,17 +208,18 @@ impl Outlet {
             started: core.now(),
             core: core.clone(),
             task: session.as_deref() == Some(TASKS),
-            making: Mutex::new(Some(Box::new(Making {
-                session,
-                request_id: request_id.cloned(),
-                rerun: None,
-            }))),
             ended,
             state: Mutex::new(State {
-                writer: Writer::new(writer_config(core), FIRST_EPOCH),
+                writer: Writer::new(writer_config(core), first_epoch(core, kind)),
                 pumping: false,
                 foreign: false,
+                incarnation: 0,
                 stuck: false,
+                // Whose a stream is matters to other backends, and which log it is to whoever makes it again.
+                making: (core.is_shared() || kind == StreamKind::Standalone).then(|| {
+                    let incarnation = new_incarnation(kind);
+                    Box::new(Making { session, request_id: request_id.cloned(), rerun: None, incarnation })
+                }),
                 dropped: 0,
             }),
             facts: Watched::new(Facts { opened, readers: 0, close_wishes: 0 }),
@@ -187,8 +228,14 @@ impl Outlet {
             asking: AtomicU32::new(0),
             said: AtomicU64::new(0),
             fetched: AtomicBool::new(false),
-            generation: AtomicU64::new(0),
+            generation: AtomicU32::new(0),
         })
+    }
+
+    /// The epoch at which this backend writes the stream. Where the log is at a later one, another backend writes it, whether this one has
+    /// noticed or not.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.state.lock().writer.epoch()
     }
 
     /// Whether this backend writes the stream, at a later epoch than that.
@@ -211,11 +258,21 @@ impl Outlet {
             if state.pumping || self.kind != StreamKind::Standalone || self.is_unstored() {
                 return;
             }
-            state.replace(Writer::new(writer_config(&self.core), FIRST_EPOCH));
+            state.replace(Writer::new(writer_config(&self.core), first_epoch(&self.core, self.kind)));
             state.foreign = false;
+            state.incarnation = 0;
+            if let Some(making) = &mut state.making {
+                making.incarnation = new_incarnation(self.kind);
+            }
             self.note_opened(Opened::NotYet);
         }
         self.open();
+    }
+
+    /// Whether the log that was written is no more, or not what it was, and nothing can be written until it [begins
+    /// again](Self::begin_again).
+    pub(crate) fn has_lost_its_log(&self) -> bool {
+        matches!(self.state.lock().writer.stop_reason(), Some(StopReason::Gone | StopReason::Lost { .. }))
     }
 
     /// Says something. Returns whether it will be in the stream.
@@ -352,6 +409,23 @@ fn writer_config(core: &Core) -> WriterConfig {
     WriterConfig { max_event_bytes: core.options.max_event_bytes, ..WriterConfig::default() }
 }
 
+/// The epoch that a stream is made at. Of a session's own log there are several writers, and a backend that still writes a log that is gone
+/// must not pass for the one that has made it again.
+fn first_epoch(core: &Core, kind: StreamKind) -> u64 {
+    match kind {
+        StreamKind::Standalone if core.is_shared() => pump::next_epoch(0, core.backend),
+        StreamKind::Standalone | StreamKind::Call => FIRST_EPOCH,
+    }
+}
+
+/// Which of the logs under one id a log is that is about to be made. Calls have ids of their own.
+fn new_incarnation(kind: StreamKind) -> u64 {
+    match kind {
+        StreamKind::Standalone => random::word().max(1),
+        StreamKind::Call => 0,
+    }
+}
+
 impl Drop for Outlet {
     fn drop(&mut self) {
         let waits =
@@ -371,4 +445,15 @@ pub(crate) enum Lost {
     Owner,
     /// The store did not take its stream in.
     StoreAway,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_waits_takes_few_bytes() {
+        // With its counts of owners this fits into a block of 224 bytes of the usual allocators.
+        assert_eq!(size_of::<Outlet>(), 200);
+    }
 }

@@ -1,6 +1,6 @@
 //! Carries out what a writer wants, and what its answers demand.
 
-use super::{FIRST_EPOCH, Opened, Outlet, State};
+use super::{Making, Opened, Outlet, State};
 use crate::{
     fleet::{STORE_PATIENCE, patiently},
     log::Short,
@@ -33,7 +33,7 @@ impl Outlet {
         while let Some(op) = state.writer.next_op() {
             let log = self.log();
             let epoch = state.writer.epoch();
-            if let Some(outcome) = self.start(&*log, &op, epoch).now() {
+            if let Some(outcome) = self.start(&*log, &op, epoch, state.making.as_deref()).now() {
                 match self.settle(&mut state, &op, outcome) {
                     Next::Go => {}
                     Next::Pause => {
@@ -73,11 +73,12 @@ impl Outlet {
                         }
                         state.foreign
                     };
-                    if foreign && !self.take_back(refused.take()).await {
+                    if foreign && !self.take_back(refused.as_ref()).await {
                         tokio::time::sleep(pause).await;
                         pause = (pause * 2).min(Duration::from_secs(2));
                         continue;
                     }
+                    refused = None;
                     let mut state = self.state.lock();
                     match state.writer.next_op() {
                         Some(op) => op,
@@ -104,7 +105,7 @@ impl Outlet {
 
     /// Has the store do something, however long that takes. Whoever reads the stream hears when it takes too long.
     async fn do_slowly(&self, log: &dyn Store, op: &Op, epoch: u64) -> Outcome {
-        let mut done = self.start(log, op, epoch);
+        let mut done = self.start(log, op, epoch, self.state.lock().making.as_deref());
         match tokio::time::timeout(STORE_PATIENCE, &mut done).await {
             Ok(outcome) => outcome,
             Err(_) => {
@@ -122,29 +123,46 @@ impl Outlet {
 
     /// Takes a session's own stream over from the backend that wrote it last: behind all that is in it, at an epoch that no other
     /// backend uses. `false` where the store cannot be asked now.
-    async fn take_back(&self, refused: Option<Op>) -> bool {
-        let at = match &refused {
+    async fn take_back(&self, refused: Option<&Op>) -> bool {
+        let at = match refused {
             Some(Op::Append { offset, .. }) => offset.saturating_sub(1),
             _ => 0,
         };
         let one = ReadLimit { events: 1, bytes: 1 };
-        let (epoch, tail, there) = match patiently(self.core.store.read_after(self.stream, at, one)).await {
-            Ok(page) if page.sealed => return self.stop(StopReason::Sealed),
-            Ok(page) => (page.epoch, page.tail, page.events.into_iter().next()),
-            // Its oldest events are gone, which the writer need not know.
-            Err(ReadError::Evicted { oldest }) => {
-                match patiently(self.core.store.read_after(self.stream, oldest.saturating_sub(1), one)).await
-                {
-                    Ok(page) => (page.epoch, page.tail, None),
-                    Err(_) => return false,
+        let (epoch, incarnation, tail, there) =
+            match patiently(self.core.store.read_after(self.stream, at, one)).await {
+                Ok(page) if page.sealed => return self.stop(StopReason::Sealed),
+                Ok(page) => (page.epoch, page.incarnation, page.tail, page.events.into_iter().next()),
+                // Its oldest events are gone, which the writer need not know.
+                Err(ReadError::Evicted { oldest }) => {
+                    match patiently(self.core.store.read_after(self.stream, oldest.saturating_sub(1), one))
+                        .await
+                    {
+                        Ok(page) => (page.epoch, page.incarnation, page.tail, None),
+                        Err(_) => return false,
+                    }
                 }
-            }
-            Err(ReadError::Unavailable(_)) => return false,
-            Err(ReadError::Lost { tail }) => return self.stop(StopReason::Lost { tail }),
-            Err(ReadError::Gone) => return self.stop(StopReason::Gone),
-        };
-        let written = matches!(&refused, Some(Op::Append { payload, .. }) if there.as_ref() == Some(payload));
+                Err(ReadError::Unavailable(_)) => return false,
+                // It ends before what this backend had written, and may be another one than that.
+                Err(ReadError::Lost { tail }) => {
+                    match patiently(self.core.store.read_after(self.stream, tail, one)).await {
+                        Ok(page) => (page.epoch, page.incarnation, page.tail, None),
+                        Err(_) => return false,
+                    }
+                }
+                Err(ReadError::Gone) => return self.stop(StopReason::Gone),
+            };
         let mut state = self.state.lock();
+        let is_the_same = state.incarnation == incarnation;
+        let written = is_the_same
+            && matches!(refused, Some(Op::Append { payload, .. }) if there.as_ref() == Some(payload));
+        if is_the_same && tail < at {
+            drop(state);
+            // Positions in it mean nothing any more. It has to begin again, as another one.
+            self.remove_from(&self.core.store);
+            return self.stop(StopReason::Lost { tail });
+        }
+        state.incarnation = incarnation;
         state.writer.take_back(next_epoch(epoch, self.core.backend), tail, written);
         state.foreign = false;
         true
@@ -158,23 +176,28 @@ impl Outlet {
         true
     }
 
-    fn start<'a>(&'a self, log: &'a dyn Store, op: &Op, epoch: u64) -> StoreFuture<'a, Outcome> {
+    fn start<'a>(
+        &'a self,
+        log: &'a dyn Store,
+        op: &Op,
+        epoch: u64,
+        making: Option<&Making>,
+    ) -> StoreFuture<'a, Outcome> {
         let options = &self.core.options;
         let at = |offset| WriteAt { stream: self.stream, epoch, offset };
         match op {
             Op::Create => {
-                let making = self.making.lock();
-                let making = making.as_deref();
                 let stream = NewStream {
                     id: self.stream,
                     kind: self.kind,
                     owner: self.core.backend,
-                    epoch: FIRST_EPOCH,
+                    epoch,
+                    incarnation: making.map_or(0, |making| making.incarnation),
                     session: making.and_then(|making| making.session.as_deref()).map(Into::into),
                     request_id: making.and_then(|making| making.request_id.as_ref()).map(RequestId::to_json),
                     rerun: making.and_then(|making| making.rerun.clone()),
                     open_ttl: match self.kind {
-                        StreamKind::Call if self.task => options.open_ttl().max(options.task_ttl),
+                        StreamKind::Call if self.task => options.open_task_ttl(),
                         StreamKind::Call => options.open_ttl(),
                         StreamKind::Standalone => options.session_ttl * 2,
                     },
@@ -218,11 +241,8 @@ impl Outlet {
             };
         }
         StoreFuture::later(async move {
-            let asked = core.now();
-            let leased = patiently(log.renew(core.backend, core.is_draining(), core.options.lease_ttl)).await;
-            fleet.lease.note(core, asked, leased.as_ref().ok().copied());
-            match leased {
-                Ok(_) => outcome(patiently(log.create(stream)).await),
+            match fleet.lease.take(core).await {
+                Ok(()) => outcome(patiently(log.create(stream)).await),
                 Err(_) => Outcome::Unavailable,
             }
         })
@@ -235,8 +255,8 @@ impl Outlet {
             let other = match (op, outcome) {
                 (Op::Create, Outcome::Exists) => true,
                 (Op::Append { .. } | Op::Seal { .. }, Outcome::Fenced) => true,
-                // Another backend wrote under an epoch that was taken over from it.
-                (Op::Append { offset, .. }, Outcome::OutOfOrder { tail }) => tail >= *offset,
+                // Another backend wrote under an epoch that was taken over from it, or made the log again that was gone.
+                (Op::Append { .. } | Op::Seal { .. }, Outcome::OutOfOrder { .. }) => true,
                 _ => false,
             };
             if other {
@@ -253,8 +273,9 @@ impl Outlet {
         }
         if matches!(op, Op::Create) {
             // Kept by the store, or by nobody.
-            if let Some(making) = &mut *self.making.lock() {
+            if let Some(making) = &mut state.making {
                 making.rerun = None;
+                state.incarnation = making.incarnation;
             }
             if outcome == Outcome::Unavailable && !self.is_unstored() {
                 if self.kind == StreamKind::Standalone {
@@ -275,7 +296,7 @@ impl Outlet {
                 return Next::Go;
             }
             if self.kind == StreamKind::Call {
-                *self.making.lock() = None;
+                state.making = None;
             }
             self.facts.modify(|facts| {
                 let first = facts.opened == Opened::NotYet;
@@ -325,8 +346,9 @@ impl Outlet {
 
     /// What is dropped is counted wherever that happens: at the door, for something that must be kept, or in the log.
     pub(super) fn count_dropped(&self, state: &mut State) {
-        let dropped = state.writer.dropped();
-        self.core.metrics.events_dropped.add(dropped - std::mem::replace(&mut state.dropped, dropped));
+        let dropped = u32::try_from(state.writer.dropped()).unwrap_or(u32::MAX);
+        let before = std::mem::replace(&mut state.dropped, dropped);
+        self.core.metrics.events_dropped.add(dropped.saturating_sub(before).into());
     }
 
     fn remove_from(&self, log: &Arc<dyn Store>) {
@@ -353,7 +375,7 @@ enum Next {
 
 /// An epoch above `epoch` that no other backend uses: the upper half counts, the lower half names the backend. Two writers of one epoch
 /// could take each other's events for their own.
-const fn next_epoch(epoch: u64, backend: BackendId) -> u64 {
+pub(super) const fn next_epoch(epoch: u64, backend: BackendId) -> u64 {
     (((epoch >> 32) + 1) << 32) | (backend.0 & 0xffff_ffff)
 }
 

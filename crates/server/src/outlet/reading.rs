@@ -9,7 +9,13 @@ use std::sync::{Arc, atomic::Ordering};
 impl Outlet {
     /// Notes the attachment of a connection on this backend.
     pub(crate) fn note_generation(&self, generation: u64) {
-        self.generation.fetch_max(generation, Ordering::Relaxed);
+        self.is_newer(generation);
+    }
+
+    /// Notes an attachment; whether it is newer than all that were seen.
+    fn is_newer(&self, generation: u64) -> bool {
+        let generation = u32::try_from(generation).unwrap_or(u32::MAX);
+        generation > self.generation.fetch_max(generation, Ordering::Relaxed)
     }
 
     /// Looks whether a client reads the stream on another backend, or did since the last look. While the store is away nobody knows, and
@@ -21,7 +27,7 @@ impl Outlet {
         let tail = self.state.lock().writer.backlog().0.saturating_sub(1);
         let nothing = ReadLimit { events: 1, bytes: 1 };
         let read = match patiently(self.core.store.read_after(self.stream, tail, nothing)).await {
-            Ok(page) => page.generation > self.generation.fetch_max(page.generation, Ordering::Relaxed),
+            Ok(page) => self.is_newer(page.generation),
             Err(ReadError::Unavailable(_)) => true,
             Err(_) => false,
         };

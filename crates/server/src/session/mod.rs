@@ -59,8 +59,7 @@ pub(crate) struct Session {
     initialized: Watched<bool>,
     /// When the store was last asked whether this is still how the session is.
     checked: AtomicU64,
-    /// Held by the one who asks the store: whoever comes meanwhile waits for what it says.
-    pub(crate) checking: tokio::sync::Mutex<()>,
+    checking: OnceLock<Box<tokio::sync::Mutex<()>>>,
     /// Whether a task looks out for changes by other backends.
     pub(crate) watched: AtomicBool,
     /// Whether the handler knows the session.
@@ -175,7 +174,7 @@ impl Session {
             last_used: AtomicU64::new(now),
             last_touch: AtomicU64::new(now),
             checked: AtomicU64::new(now),
-            checking: tokio::sync::Mutex::new(()),
+            checking: OnceLock::new(),
             watched: AtomicBool::new(false),
             adopted: AtomicBool::new(true),
             adopting: Mutex::default(),
@@ -234,6 +233,12 @@ impl Session {
     /// Whether what the store last said of the session is more than `every` milliseconds old.
     pub(crate) fn check_due(&self, core: &Core, every: u64) -> bool {
         core.now().0.saturating_sub(self.checked.load(Ordering::Relaxed)) >= every
+    }
+
+    /// Held by the one who asks the store whether this is still how the session is: whoever comes meanwhile waits for what it says. Made
+    /// when somebody asks, which only a shared store is.
+    pub(crate) fn checking(&self) -> &tokio::sync::Mutex<()> {
+        self.checking.get_or_init(Box::default)
     }
 
     /// Notes what the store was asked at `asked`, now that it has answered or has had its time.
@@ -328,15 +333,15 @@ impl Session {
 
     // --- results ---
 
-    /// Takes note of a result that waits for its client; the session's oldest ones go where it has too many.
-    pub(crate) fn keep_result(&self, core: &Arc<Core>, outlet: &Outlet) {
+    /// Takes note of a stream of `bytes` whose result waits for its client; the session's oldest ones go where it has too many.
+    pub(crate) fn keep_result(&self, core: &Arc<Core>, stream: StreamId, bytes: u64) {
         if self.stateless {
             return;
         }
         let now = core.now();
         let ttl = millis(core.options.sealed_ttl);
         let limit = core.options.max_session_bytes;
-        let gone = self.results.lock().keep(outlet.stream, outlet.said(), now, now.after(ttl), limit);
+        let gone = self.results.lock().keep(stream, bytes, now, now.after(ttl), limit);
         for stream in gone {
             core.metrics.results_evicted.up();
             core.remove_stream(stream);

@@ -31,9 +31,26 @@ type Change = Box<dyn Fn(&mut SessionRecord) + Send + Sync>;
 /// Changes of the record that the store does not have yet, in their order.
 #[derive(Default)]
 pub(super) struct Unstored {
-    changes: Vec<Change>,
+    /// Made for the first of them: nearly always there are none.
+    changes: Option<Box<Changes>>,
     /// Whether a task brings them there.
     storing: bool,
+}
+
+#[derive(Default)]
+struct Changes(Vec<Change>);
+
+impl Unstored {
+    fn changes(&self) -> &[Change] {
+        self.changes.as_deref().map_or(&[], |changes| &changes.0)
+    }
+
+    /// Drops the oldest `count`, which the store has.
+    fn stored(&mut self, count: usize) {
+        if let Some(changes) = &mut self.changes {
+            changes.0.drain(..count);
+        }
+    }
 }
 
 impl Session {
@@ -57,7 +74,7 @@ impl Session {
             return;
         }
         let mut record = record.clone();
-        for change in &self.unstored.lock().changes {
+        for change in self.unstored.lock().changes() {
             change(Arc::make_mut(&mut record));
         }
         *held = (version, record);
@@ -76,7 +93,7 @@ impl Session {
             let mut held = self.record.write();
             change(Arc::make_mut(&mut held.1));
             let mut unstored = self.unstored.lock();
-            unstored.changes.push(Box::new(change));
+            unstored.changes.get_or_insert_default().0.push(Box::new(change));
             !std::mem::replace(&mut unstored.storing, true)
         };
         if first {
@@ -97,17 +114,17 @@ impl Session {
             let (version, record, count) = {
                 let held = self.record.read();
                 let mut unstored = self.unstored.lock();
-                if unstored.changes.is_empty() || lost > MAX_LOST_RACES {
+                if unstored.changes().is_empty() || lost > MAX_LOST_RACES {
                     *unstored = Unstored::default();
                     break;
                 }
-                (held.0, SessionRecord::clone(&held.1), unstored.changes.len())
+                (held.0, SessionRecord::clone(&held.1), unstored.changes().len())
             };
             match core.store.update_session(&self.id, version, record).await {
                 Ok(version) => {
                     let mut held = self.record.write();
                     held.0 = held.0.max(version);
-                    self.unstored.lock().changes.drain(..count);
+                    self.unstored.lock().stored(count);
                     lost = 0;
                 }
                 Err(UpdateError::Conflict) => {
@@ -117,7 +134,7 @@ impl Session {
                     let mut record = SessionRecord::clone(&record);
                     // What was changed here meanwhile is among these.
                     let mut held = self.record.write();
-                    for change in &self.unstored.lock().changes {
+                    for change in self.unstored.lock().changes() {
                         change(&mut record);
                     }
                     *held = (version, Arc::new(record));
@@ -146,7 +163,7 @@ impl Session {
         if let Some(Ok(SessionLookup::Live(version, record))) = core.store.load_session(&self.id).now() {
             let mut held = self.record.write();
             // What was changed meanwhile is not in it, but will be when that is stored.
-            if held.0 == version && self.unstored.lock().changes.is_empty() {
+            if held.0 == version && self.unstored.lock().changes().is_empty() {
                 held.1 = record;
             }
         }
@@ -188,7 +205,7 @@ impl Session {
         self.change(core, move |record| match &text {
             Some(text) => {
                 if record.notes.len() < MAX_NOTES || record.notes.get(&name).is_some() {
-                    record.notes.insert(name.clone(), text.clone());
+                    record.notes.insert(&name, text);
                 }
             }
             None => record.notes.remove(&name),

@@ -33,7 +33,7 @@ pub(super) async fn find(
     if !session.check_due(core, FRESH) {
         return Found::Live(session);
     }
-    let checking = session.checking.lock().await;
+    let checking = session.checking().lock().await;
     // Somebody may have asked meanwhile.
     if session.check_due(core, FRESH) {
         let asked = core.now();

@@ -5,7 +5,9 @@ use bowline_proto::legacy::Millis;
 use bowline_store::Spread;
 use parking_lot::Mutex;
 use std::{
-    collections::HashMap,
+    borrow::Borrow,
+    collections::HashSet,
+    hash::{Hash, Hasher},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -14,7 +16,30 @@ use std::{
 
 const SHARDS: usize = 32;
 
-type Shard = HashMap<Arc<str>, Arc<Session>, Spread>;
+type Shard = HashSet<ById, Spread>;
+
+/// A session that is known by its id: one word in a table.
+struct ById(Arc<Session>);
+
+impl Borrow<str> for ById {
+    fn borrow(&self) -> &str {
+        &self.0.id
+    }
+}
+
+impl Hash for ById {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.id.hash(state);
+    }
+}
+
+impl PartialEq for ById {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.id == other.0.id
+    }
+}
+
+impl Eq for ById {}
 
 /// Sessions by id. The maps' hash is keyed at random, so a look-up tells nothing about ids by its time.
 #[derive(Default)]
@@ -36,7 +61,7 @@ impl Sessions {
     }
 
     pub(super) fn get(&self, id: &str) -> Option<Arc<Session>> {
-        self.shard(id).lock().get(id).cloned()
+        self.shard(id).lock().get(id).map(|ById(session)| session.clone())
     }
 
     /// Takes a place for a new session.
@@ -52,7 +77,7 @@ impl Sessions {
 
     /// Puts a session in, for which a place was reserved. There is none of its id.
     pub(super) fn insert(&self, session: &Arc<Session>, expires: Millis) {
-        self.shard(&session.id).lock().insert(session.id.clone(), session.clone());
+        self.shard(&session.id).lock().replace(ById(session.clone()));
         self.look_again(expires, session);
     }
 
@@ -60,13 +85,13 @@ impl Sessions {
     pub(super) fn insert_first(&self, session: Arc<Session>, expires: Millis) -> (Arc<Session>, bool) {
         {
             let mut shard = self.shard(&session.id).lock();
-            if let Some(theirs) = shard.get(&session.id) {
+            if let Some(ById(theirs)) = shard.get(&*session.id) {
                 let theirs = theirs.clone();
                 drop(shard);
                 self.unreserve();
                 return (theirs, false);
             }
-            shard.insert(session.id.clone(), session.clone());
+            shard.insert(ById(session.clone()));
         }
         self.look_again(expires, &session);
         (session, true)
@@ -77,8 +102,8 @@ impl Sessions {
         let removed = {
             let mut shard = self.shard(&session.id).lock();
             // One that was loaded anew meanwhile stays.
-            let ours = shard.get(&session.id).is_some_and(|held| Arc::ptr_eq(held, session));
-            ours && shard.remove(&session.id).is_some()
+            let ours = shard.get(&*session.id).is_some_and(|ById(held)| Arc::ptr_eq(held, session));
+            ours && shard.remove(&*session.id)
         };
         if removed {
             self.unreserve();
@@ -87,7 +112,10 @@ impl Sessions {
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Session>> {
-        self.shards.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect()
+        self.shards
+            .iter()
+            .flat_map(|shard| shard.lock().iter().map(|ById(session)| session.clone()).collect::<Vec<_>>())
+            .collect()
     }
 
     /// Looks at `session` again at `at`.

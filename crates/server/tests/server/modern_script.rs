@@ -30,7 +30,7 @@ impl RawHandler for Modern {
         }
         let name = call.params().and_then(|params| params.member("name")?.string()).unwrap_or_default();
         let script = self.0.0.clone();
-        let again = name.starts_with("rerun");
+        let again = name.starts_with("rerun") || name == "task_rounds";
         let work = Box::pin(tool(script, call.clone(), name));
         if again { rerun(call, work) } else { work }
     }
@@ -77,6 +77,10 @@ impl RawHandler for Modern {
             Some("must") => TaskSupport::Required,
             _ => TaskSupport::Never,
         }
+    }
+
+    fn is_repeatable(&self, call: &Call) -> bool {
+        self.0.is_repeatable(call)
     }
 
     fn listening(&self, peer: &Peer) {
@@ -157,6 +161,7 @@ async fn tool(script: Arc<Script>, call: Call, name: String) -> Reply {
             Reply::Result(raw(&json!({ "slept": seconds })))
         }
         "task_ask" => {
+            script.calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             let is_task = call.become_task().await;
             let (first, second) = futures_util::future::join(roots(), roots()).await;
             let third = roots().await;
@@ -167,6 +172,19 @@ async fn tool(script: Arc<Script>, call: Call, name: String) -> Reply {
             let first = roots().await;
             tokio::time::sleep(Duration::from_secs(5)).await;
             Reply::Result(raw(&json!({ "answers": [answer(first)] })))
+        }
+        // Asks in a round of its own, and takes its time after that.
+        "task_rounds" => {
+            let Some(round) = call.round() else { return Reply::Result(Raw::empty_object()) };
+            let Some(first) = round.answer("first") else {
+                let asked = InputRequest { key: "first".into(), method: "roots/list".into(), params: None };
+                if let Err(error) = round.ask(asked) {
+                    return error.into();
+                }
+                return std::future::pending().await;
+            };
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            Reply::Result(raw(&json!({ "answers": [first] })))
         }
         "task_stubborn" => {
             let reason = call.cancelled().await;

@@ -61,6 +61,38 @@ async fn older_revisions_are_not_primed_and_keep_their_connection() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_there_at_once_is_a_whole_stream_to_come_back_to() {
+    let mut options = Options::default();
+    options.response = bowline_server::ResponseMode::Sse;
+    let server = Server::with(options);
+    for (revision, primed) in [("2025-11-25", true), ("2025-06-18", false)] {
+        let mut client = server.client(revision).await;
+        let mut answer = client.call("echo", json!({ "a": 1 })).await;
+        assert!(answer.is_stream());
+        assert_eq!(answer.headers["cache-control"], "no-cache, no-transform");
+        let mut events = answer.events().await;
+        let last = events.pop().unwrap();
+        assert!(last.data.as_ref().unwrap().get("result").is_some(), "{last:?}");
+        assert_eq!(events.len(), usize::from(primed), "{revision}");
+        let metrics = server.endpoint.metrics();
+        assert_eq!((metrics.streams_open.get(), metrics.calls.get()), (0, 0), "nothing is kept open for it");
+        // Cut off behind the priming event, or anywhere behind the response.
+        for first in events {
+            assert!(first.is_priming() && first.retry.unwrap() >= 2_000, "{first:?}");
+            assert_ne!(first.id, last.id);
+            let again = client.get(first.id.as_deref()).await.events().await;
+            assert_ne!(again[0].id, first.id);
+            assert_eq!(again.last().unwrap().data, last.data);
+        }
+        assert_eq!(client.get(last.id.as_deref()).await.status, 204, "nothing is left");
+        tokio::time::sleep(Duration::from_secs(121)).await;
+        let gone = client.get(last.id.as_deref()).await.messages().await;
+        assert_eq!(gone[0]["error"]["data"]["reason"], "expired");
+    }
+    assert_eq!(server.endpoint.metrics().streams_sealed.get(), 2);
+}
+
 /// Polls like a client: waits as told, comes back with the last id, until the response is there.
 async fn poll_to_the_end(client: &Client, mut answer: Answer) -> (Vec<Value>, u32, Vec<String>) {
     let (mut messages, mut polls, mut ids) = (Vec::new(), 0, Vec::new());

@@ -13,6 +13,9 @@ use crate::{
 /// What is added to every bound: wake-ups that were lost (5 s), time on the way, connections that the proxy finds dead (10 s).
 const MARGIN: u64 = 20_000;
 
+/// No replica is further behind.
+const LAG: u64 = 500;
+
 /// A cancel is met by the next look at the mailbox (5 s), and the handler has a grace.
 const CANCELLED_WITHIN: u64 = 9_000;
 
@@ -30,8 +33,14 @@ fn one_end(number: u64, call: &Call, broken: &mut Vec<Broken>) {
         say(broken, Rule::OneEnd, *at, format!("call {number} was answered {} times", call.terminals.len()));
     }
     for run in &call.runs {
-        // One that nobody reads runs on for five minutes, and a question to nobody waits for somebody.
-        if run.ended.is_none() && call.left.is_none() {
+        // One that nobody reads runs on for five minutes, and a question to nobody waits for somebody. So does one of several runs where
+        // another one has answered: its backend gave the client on its connection what the store could not take.
+        let answered = call.terminals.first().map(|(at, _)| *at);
+        let by_another = call.runs.iter().any(|other| {
+            let ended = other.ended.filter(|(_, how)| *how == End::Result).map(|(at, _)| at);
+            other.number != run.number && ended.is_some() && ended <= answered
+        });
+        if run.ended.is_none() && call.left.is_none() && !by_another {
             say(broken, Rule::InTime, run.began, format!("the tool of call {number} never ended"));
         }
     }
@@ -70,7 +79,8 @@ fn in_time(plan: &Plan, number: u64, call: &Call, facts: &Facts, broken: &mut Ve
 }
 
 fn explained(plan: &Plan, number: u64, call: &Call, facts: &Facts, broken: &mut Vec<Broken>) {
-    let owner = call.runs.first().map(|run| run.backend);
+    // Where it ran again, its end is that of the last run.
+    let owner = call.runs.last().map(|run| run.backend);
     let deleted = facts.deleted.contains_key(&call.session);
     if let Some((at, Some(reason))) = call.terminals.first() {
         let by_client = deleted || call.cancelled.is_some();
@@ -99,18 +109,27 @@ fn explained(plan: &Plan, number: u64, call: &Call, facts: &Facts, broken: &mut 
 }
 
 fn cancelled(number: u64, call: &Call, facts: &Facts, broken: &mut Vec<Broken>) {
-    let (Some((at, true)), Some(run)) = (call.cancelled, call.runs.first()) else { return };
-    let deadline = at.max(run.began) + CANCELLED_WITHIN;
-    if facts.explains(None, run.began, deadline) || deadline > facts.end {
-        return;
+    let Some((at, true)) = call.cancelled else { return };
+    for run in &call.runs {
+        let deadline = at.max(run.began) + CANCELLED_WITHIN;
+        if facts.explains(None, run.began, deadline) || deadline > facts.end {
+            continue;
+        }
+        let stopped = run.ended.is_some_and(|(ended, how)| ended <= deadline || how == End::Killed);
+        if !stopped {
+            let what = format!("the tool of call {number} runs on, though it was cancelled");
+            say(broken, Rule::Ending, deadline, what);
+        }
     }
-    let stopped = run.ended.is_some_and(|(ended, how)| ended <= deadline || how == End::Killed);
-    if !stopped {
-        say(
-            broken,
-            Rule::Ending,
-            deadline,
-            format!("the tool of call {number} runs on, though it was cancelled"),
-        );
+    // The cancel of a call whose backend is gone waits for whoever would run it again. A store may lose it.
+    for run in call.runs.iter().skip(1).filter(|run| run.began > at + CANCELLED_WITHIN) {
+        if !facts.lost_a_tail(at.saturating_sub(LAG), run.began) {
+            say(
+                broken,
+                Rule::Ending,
+                run.began,
+                format!("call {number} runs again, though it was cancelled"),
+            );
+        }
     }
 }

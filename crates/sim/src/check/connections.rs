@@ -35,6 +35,8 @@ struct Checker<'a> {
     made: BTreeMap<[u8; 16], u64>,
     /// The last step of each call that was seen.
     steps: BTreeMap<u64, u64>,
+    /// The run of each call that was heard last.
+    runs: BTreeMap<u64, u64>,
 }
 
 pub(super) fn check(plan: &Plan, entries: &[Entry], facts: &Facts, broken: &mut Vec<Broken>) {
@@ -46,6 +48,7 @@ pub(super) fn check(plan: &Plan, entries: &[Entry], facts: &Facts, broken: &mut 
         written: BTreeMap::new(),
         made: BTreeMap::new(),
         steps: BTreeMap::new(),
+        runs: BTreeMap::new(),
     };
     for entry in entries {
         checker.entry(entry.at, &entry.what);
@@ -158,6 +161,8 @@ impl Checker<'_> {
         };
         match before {
             Some(before) if beside && before.stream == id.stream => {}
+            // The next one of a session's own logs: its client is told to look again at everything, and then gets all of it.
+            Some(_) if standalone && *said == Said::Aside && id.offset == 0 => {}
             Some(_) if beside => {
                 say(
                     self.broken,
@@ -229,7 +234,7 @@ impl Checker<'_> {
             _ => None,
         };
         match said {
-            Said::Progress { call, step, hash } => {
+            Said::Progress { call, step, hash, run } => {
                 if own != Some(*call) {
                     self.say(Rule::Apart, at, format!("{purpose:?} is told of {said:?}"));
                 }
@@ -237,6 +242,7 @@ impl Checker<'_> {
                 if has_id {
                     self.steps.insert(*call, *step);
                 }
+                self.run_goes_on(at, *call, *run);
                 if *step <= last || *hash != hash_of(*call, *step) {
                     self.say(Rule::Order, at, format!("call {call}: step {step} after step {last}"));
                 }
@@ -267,6 +273,18 @@ impl Checker<'_> {
             }
             Said::Strange(text) => self.say(Rule::Unexplained, at, format!("{purpose:?} gets {text}")),
             Said::Question { .. } | Said::Nothing | Said::Aside => {}
+        }
+    }
+
+    /// Once a further run of a call has said something, the run before it says nothing more: it was fenced.
+    fn run_goes_on(&mut self, at: u64, call: u64, run: u64) {
+        let last = self.runs.insert(call, run).unwrap_or(1);
+        let most = 1 + u64::from(self.plan.reruns);
+        if run < last {
+            self.say(Rule::OneEnd, at, format!("call {call}: run {run} speaks after run {last}"));
+        }
+        if run > most {
+            self.say(Rule::OneRun, at, format!("call {call}: run {run} of at most {most}"));
         }
     }
 

@@ -20,6 +20,7 @@ pub(super) const AFTERMATH: u64 = 10_000 + 6_250;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
+    pub(super) number: u64,
     pub(super) backend: usize,
     pub(super) began: u64,
     pub(super) ended: Option<(u64, End)>,
@@ -31,6 +32,8 @@ pub(super) struct Call {
     pub(super) request: u64,
     pub(super) session: usize,
     pub(super) client: usize,
+    /// Whether its tool may run again.
+    pub(super) repeatable: bool,
     pub(super) runs: Vec<Run>,
     /// Its answers: when, and the reason where it is an error.
     pub(super) terminals: Vec<(u64, Option<String>)>,
@@ -73,18 +76,19 @@ impl Facts {
             What::Fault { kind, backend, until } => {
                 self.faults.push(Fault { kind: *kind, backend: *backend, from: at, until: *until });
             }
-            What::Called { call, request, session, client } => {
+            What::Called { call, request, session, client, repeatable } => {
                 let entry = self.calls.entry(*call).or_default();
                 (entry.called, entry.request, entry.session, entry.client) =
                     (at, *request, *session, *client);
+                entry.repeatable = *repeatable;
             }
-            What::RunBegan { call, backend, .. } => {
-                let run = Run { backend: *backend, began: at, ended: None };
+            What::RunBegan { call, run, backend, .. } => {
+                let run = Run { number: *run, backend: *backend, began: at, ended: None };
                 self.calls.entry(*call).or_default().runs.push(run);
             }
-            What::RunEnded { call, how } => {
+            What::RunEnded { call, run, how } => {
                 let runs = &mut self.calls.entry(*call).or_default().runs;
-                if let Some(run) = runs.iter_mut().find(|run| run.ended.is_none()) {
+                if let Some(run) = runs.iter_mut().find(|known| known.number == *run) {
                     run.ended = Some((at, *how));
                 }
             }

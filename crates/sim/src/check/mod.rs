@@ -19,7 +19,7 @@ pub enum Rule {
     OneEnd,
     /// I3: terminal in time.
     InTime,
-    /// I4: no tool runs twice.
+    /// I4: no tool runs more often than it may.
     OneRun,
     /// I5: nothing across sessions or principals.
     Apart,
@@ -49,7 +49,7 @@ pub struct Broken {
 pub fn check(plan: &Plan, entries: &[Entry]) -> Vec<Broken> {
     let facts = Facts::of(plan, entries);
     let mut broken = Vec::new();
-    store::check(entries, &facts, &mut broken);
+    store::check(plan, entries, &facts, &mut broken);
     connections::check(plan, entries, &facts, &mut broken);
     calls::check(plan, &facts, &mut broken);
     broken.sort_by_key(|broken| broken.at);

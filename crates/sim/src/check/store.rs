@@ -1,7 +1,14 @@
 //! What the store has: one seal, no writer behind the fence; and the ledger: no run twice, no answer for another call.
 
-use super::{Broken, Rule, facts::Facts, say};
-use crate::trace::{Entry, What};
+use super::{
+    Broken, Rule,
+    facts::{Call, Facts},
+    say,
+};
+use crate::{
+    plan::Plan,
+    trace::{Entry, What},
+};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -10,7 +17,7 @@ struct Log {
     sealed: Option<(u64, u64)>,
 }
 
-pub(super) fn check(entries: &[Entry], facts: &Facts, broken: &mut Vec<Broken>) {
+pub(super) fn check(plan: &Plan, entries: &[Entry], facts: &Facts, broken: &mut Vec<Broken>) {
     let mut logs: BTreeMap<[u8; 16], Log> = BTreeMap::new();
     for Entry { at, what } in entries {
         match what {
@@ -48,11 +55,10 @@ pub(super) fn check(entries: &[Entry], facts: &Facts, broken: &mut Vec<Broken>) 
                     log.sealed = Some((*at, *digest));
                 }
             }
-            What::RunBegan { call, backend, .. } => {
-                let runs = facts.calls.get(call).map_or(&[][..], |call| &call.runs);
-                if runs.first().is_some_and(|first| first.began < *at || first.backend != *backend) {
-                    say(broken, Rule::OneRun, *at, format!("call {call} runs again, on backend {backend}"));
-                }
+            What::TakenOver { stream, epoch } => {
+                let log = logs.entry(*stream.as_bytes()).or_default();
+                // The same again, after an answer that got lost, is no other one.
+                log.epoch = if *epoch < log.epoch.0 { log.epoch } else { (*epoch, *at) };
             }
             What::Answered { call, said: Some(said) } if said != call => {
                 say(
@@ -68,14 +74,24 @@ pub(super) fn check(entries: &[Entry], facts: &Facts, broken: &mut Vec<Broken>) 
             _ => {}
         }
     }
-    for (call, facts) in &facts.calls {
-        if facts.runs.len() > 1 && !broken.iter().any(|broken| broken.rule == Rule::OneRun) {
-            say(
-                broken,
-                Rule::OneRun,
-                facts.runs[1].began,
-                format!("call {call} ran {} times", facts.runs.len()),
-            );
+    for (number, call) in &facts.calls {
+        runs(plan, *number, call, facts, broken);
+    }
+}
+
+/// I4: a tool runs once; one that may run again does so no more often than it may, and only where the backend that ran it last may be dead.
+fn runs(plan: &Plan, number: u64, call: &Call, facts: &Facts, broken: &mut Vec<Broken>) {
+    for (before, again) in call.runs.iter().zip(call.runs.iter().skip(1)) {
+        let mut tell = |what: String| say(broken, Rule::OneRun, again.began, what);
+        if !call.repeatable || plan.reruns == 0 {
+            tell(format!("call {number} runs again, on backend {}", again.backend));
+        } else if !facts.explains(Some(before.backend), call.called, again.began) {
+            tell(format!("call {number} runs again, though backend {} is well", before.backend));
         }
+    }
+    let most = 1 + plan.reruns as usize;
+    // A store that has lost a take-over gives the same run to another backend once more.
+    if let Some(beyond) = call.runs.get(most).filter(|run| !facts.lost_a_tail(call.called, run.began)) {
+        say(broken, Rule::OneRun, beyond.began, format!("call {number} runs {} times", call.runs.len()));
     }
 }

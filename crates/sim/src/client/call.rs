@@ -20,7 +20,13 @@ const BUDGET: u32 = 960;
 pub(crate) async fn make(world: Arc<World>, session: Arc<Session>, plan: CallPlan) {
     let call = world.next_call();
     let request = session.next_request();
-    world.trace.note(What::Called { call, request, session: session.number, client: session.client });
+    world.trace.note(What::Called {
+        call,
+        request,
+        session: session.number,
+        client: session.client,
+        repeatable: plan.repeatable,
+    });
     let calling = follow(&world, &session, call, request, &plan);
     let Some(cancelled) = plan.cancelled else {
         if let Some(why) = calling.await {

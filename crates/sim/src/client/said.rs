@@ -17,6 +17,7 @@ fn said(message: &Value) -> Option<Said> {
             call: params["progressToken"].as_u64()?,
             step: params["progress"].as_u64()?,
             hash: params["message"].as_str()?.parse().ok()?,
+            run: params["_meta"]["bowline/run"].as_u64().unwrap_or(1),
         }),
         Some("notifications/resources/updated") => {
             let (call, step) = params["uri"].as_str()?.strip_prefix("sim:")?.split_once('/')?;

@@ -160,7 +160,7 @@ impl StreamLog for Link {
     }
 
     fn take_over(&self, by: TakeOver) -> StoreFuture<'_, Result<Option<TakenOver>, WriteError>> {
-        self.pass(move |link| link.cluster.write(move |store| now(store.take_over(by))))
+        self.pass(move |link| link.cluster.take_over(by))
     }
 
     fn read_after(

@@ -13,8 +13,8 @@ use crate::{
 };
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
-    Appended, Event, MemoryLimits, MemoryStore, NewStream, ReadError, ReadLimit, StreamKind, StreamLog as _,
-    WriteAt, WriteError,
+    Appended, BackendId, Event, MemoryLimits, MemoryStore, NewStream, ReadError, ReadLimit, StreamKind,
+    StreamLog as _, TakeOver, TakenOver, WriteAt, WriteError,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -24,6 +24,9 @@ use std::{
     time::Duration,
 };
 use tokio::{sync::watch, time::Instant};
+
+/// The least that can be read.
+const ONE: ReadLimit = ReadLimit { events: 1, bytes: 1 };
 
 /// How many times a run can fail over.
 const REPLICAS: usize = 3;
@@ -52,6 +55,8 @@ struct Inner {
     failed_over: Option<Instant>,
     /// Which streams are a session's own.
     standalone: BTreeMap<[u8; 16], bool>,
+    /// The owners of calls that were given to others, for a store that does not say so.
+    former: BTreeMap<[u8; 16], (BackendId, u64)>,
     appends: u64,
 }
 
@@ -72,6 +77,7 @@ impl Cluster {
                 chance: Chance::of(plan.seed, "store"),
                 failed_over: None,
                 standalone: BTreeMap::new(),
+                former: BTreeMap::new(),
                 appends: 0,
             }),
             generation: watch::Sender::new(0),
@@ -133,10 +139,11 @@ impl Cluster {
 
     fn create(&self, stream: NewStream) -> Result<(), bowline_store::CreateError> {
         let (id, standalone) = (stream.id, stream.kind == StreamKind::Standalone);
+        let incarnation = stream.incarnation;
         let answer = self.write(move |store| now(store.create(stream.clone())));
         if answer.is_ok() {
             self.inner.lock().standalone.insert(*id.as_bytes(), standalone);
-            self.note_durable(What::Made { stream: id, standalone });
+            self.note_durable(What::Made { stream: id.of_incarnation(incarnation), standalone });
         }
         answer
     }
@@ -189,6 +196,7 @@ impl Cluster {
                 kind: StreamKind::Call,
                 owner: page.owner,
                 epoch: at.epoch,
+                incarnation: page.incarnation,
                 session: None,
                 request_id: None,
                 rerun: None,
@@ -219,6 +227,12 @@ impl Cluster {
                     "the log ends at {tail} and may be completed by its writer"
                 ))))
             }
+            Ok(mut page) if self.mutation == Mutation::AnyOwner && !page.sealed => {
+                if let Some((owner, epoch)) = self.inner.lock().former.get(stream.as_bytes()) {
+                    (page.owner, page.epoch) = (*owner, *epoch);
+                }
+                Ok(page)
+            }
             Ok(mut page) if self.mutation == Mutation::Repeat && page.events.len() > 1 => {
                 let first = page.events[0].clone();
                 page.events[1] = first;
@@ -237,9 +251,61 @@ impl Cluster {
         inner.appends.is_multiple_of(5) && inner.standalone.get(stream.as_bytes()) == Some(&false)
     }
 
+    fn take_over(&self, by: TakeOver) -> Result<Option<TakenOver>, WriteError> {
+        self.hide_owner(by);
+        let mut answer = self.write(move |store| now(store.take_over(by)));
+        if let (Err(WriteError::Fenced { epoch }), Mutation::AnyOwner) = (&answer, self.mutation) {
+            let by = TakeOver { epoch: epoch + 1, ..by };
+            answer = self.write(move |store| now(store.take_over(by)));
+        }
+        if let Ok(Some(_)) = answer {
+            self.note_durable(What::TakenOver { stream: by.stream, epoch: by.epoch });
+        }
+        answer
+    }
+
+    /// A store that gives a call to everybody shows it as that of the one who lost it.
+    fn hide_owner(&self, by: TakeOver) {
+        if self.mutation != Mutation::AnyOwner {
+            return;
+        }
+        if let Ok(page) = self.read(|store| now(store.read_after(by.stream, 0, ONE))) {
+            let mut inner = self.inner.lock();
+            inner.former.entry(*by.stream.as_bytes()).or_insert((page.owner, page.epoch));
+        }
+    }
+
+    /// Drops every log that is a session's own, as a store does that is short of memory.
+    pub(crate) fn evict(&self) {
+        let own: Vec<StreamId> = {
+            let inner = self.inner.lock();
+            inner
+                .standalone
+                .iter()
+                .filter(|(_, own)| **own)
+                .map(|(id, _)| StreamId::from_bytes(*id))
+                .collect()
+        };
+        for stream in own {
+            let name = self.name(stream, 0);
+            if self.read(|store| now(store.read_after(stream, u64::MAX - 1, ONE))) != Err(ReadError::Gone) {
+                let _ = self.write(move |store| now(store.remove(stream)));
+                self.trace.note(What::Evicted { stream: name });
+            }
+        }
+    }
+
+    /// What a stream is called in the trace, of which there is an event after `after`, or an end there.
+    fn name(&self, stream: StreamId, after: u64) -> StreamId {
+        match self.read(|store| now(store.read_after(stream, after, ONE))) {
+            Ok(page) => stream.of_incarnation(page.incarnation),
+            Err(_) => stream,
+        }
+    }
+
     fn note_written(&self, at: WriteAt, seal: bool, payload: &[u8], again: bool) {
         self.note_durable(What::Written {
-            stream: at.stream,
+            stream: self.name(at.stream, at.offset.saturating_sub(1)),
             epoch: at.epoch,
             offset: at.offset,
             seal,

@@ -97,11 +97,13 @@ list! {
         a_read_is_a_run,
         a_position_after_the_tail_is_lost,
         what_was_never_made_is_gone,
+        a_stream_that_is_made_again_is_another_one,
         payloads_come_back_byte_for_byte,
     }
     seals {
         a_seal_appends_and_closes,
         the_same_seal_again_succeeds,
+        a_stream_is_made_with_its_seal,
         nothing_comes_after_a_seal,
         a_cancelled_stream_keeps_its_tail,
         a_seal_out_of_order_closes_nothing,

@@ -1,8 +1,8 @@
 use crate::{
     Kit,
-    harness::{LONG, at, bytes, kept},
+    harness::{LONG, OWNER, at, bytes, call, kept},
 };
-use bowline_store::{Appended, WriteError};
+use bowline_store::{Appended, CreateError, ReadError, SealedStream, WriteError};
 use std::sync::Arc;
 
 pub(super) async fn a_seal_appends_and_closes(kit: &Kit<'_>) -> Result<(), String> {
@@ -26,6 +26,41 @@ pub(super) async fn the_same_seal_again_succeeds(kit: &Kit<'_>) -> Result<(), St
     expect!(answer, Ok(Appended::Again), "the same epoch and offset");
     let page = value!(kit.read(id, 1).await, "reading");
     expect_eq!((page.events, page.tail), (vec![bytes("last")], 2), "the last message");
+    Ok(())
+}
+
+pub(super) async fn a_stream_is_made_with_its_seal(kit: &Kit<'_>) -> Result<(), String> {
+    let store = &kit.store;
+    let sealed =
+        |id, last| SealedStream { id, owner: OWNER, epoch: 3, last: bytes(last), keep: kit.units(3) };
+    // Payloads that a store may keep in different ways.
+    let large = "x".repeat(5_000);
+    for last in ["last", "", &large] {
+        let id = Kit::stream_id();
+        expect!(store.create_sealed(sealed(id, last)).await, Ok(()), "making a sealed stream");
+        let page = value!(kit.read(id, 0).await, "reading");
+        expect_eq!((page.events, page.tail, page.sealed), (vec![bytes(last)], 1, true), "the stream");
+        expect_eq!((page.epoch, page.owner), (3, OWNER), "its writer");
+        expect!(store.create_sealed(sealed(id, "other")).await, Err(CreateError::Exists), "making it again");
+        expect!(store.create(call(id)).await, Err(CreateError::Exists), "making one that is open");
+        expect!(
+            store.seal(at(id, 3, 1), Some(bytes(last)), LONG).await,
+            Ok(Appended::Again),
+            "the same seal"
+        );
+        expect!(store.append(at(id, 3, 2), kept("x")).await, Err(WriteError::Sealed), "appending");
+        expect!(store.seal(at(id, 4, 2), None, LONG).await, Err(WriteError::Sealed), "another seal");
+        expect!(store.attach(id).await, Ok(first) if first.generation == 1, "attaching");
+        let page = value!(kit.read(id, 1).await, "reading at the tail");
+        expect_eq!((page.events.len(), page.sealed), (0, true), "after the only message");
+    }
+    // Nobody has to end it, and it ends by itself.
+    let id = Kit::stream_id();
+    expect!(store.create_sealed(sealed(id, "last")).await, Ok(()), "making a sealed stream");
+    let open = value!(store.open_streams(OWNER, 10_000).await, "asking for open streams");
+    expect_eq!(open.iter().any(|open| open.id == id), false, "whether it counts as open");
+    kit.advance(5).await;
+    expect!(kit.read(id, 0).await, Err(ReadError::Gone), "reading past its time");
     Ok(())
 }
 

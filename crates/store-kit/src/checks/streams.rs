@@ -1,8 +1,8 @@
 use crate::{
     Kit,
-    harness::{at, bytes, call, droppable, kept},
+    harness::{INCARNATION, at, bytes, call, droppable, kept, standalone},
 };
-use bowline_store::{Appended, CreateError, Event, EventClass, ReadError, ReadLimit, WriteError};
+use bowline_store::{Appended, CreateError, Event, EventClass, NewStream, ReadError, ReadLimit, WriteError};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) async fn one_of_many_makers_wins(kit: &Kit<'_>) -> Result<(), String>
     let makers: Vec<_> = (1..=8)
         .map(|epoch| {
             let store = Arc::clone(&kit.store);
-            tokio::spawn(async move { store.create(bowline_store::NewStream { epoch, ..call(id) }).await })
+            tokio::spawn(async move { store.create(NewStream { epoch, ..call(id) }).await })
         })
         .collect();
     let mut made = 0;
@@ -82,7 +82,7 @@ pub(super) async fn a_retry_after_a_trim_is_still_a_retry(kit: &Kit<'_>) -> Resu
 
 pub(super) async fn a_lower_epoch_is_fenced(kit: &Kit<'_>) -> Result<(), String> {
     let id = Kit::stream_id();
-    kit.make(bowline_store::NewStream { epoch: 5, ..call(id) }).await?;
+    kit.make(NewStream { epoch: 5, ..call(id) }).await?;
     let store = &kit.store;
     expect!(store.append(at(id, 5, 1), kept("a")).await, Ok(Appended::New), "the owner");
     for offset in [1, 2, 9] {
@@ -251,6 +251,34 @@ pub(super) async fn payloads_come_back_byte_for_byte(kit: &Kit<'_>) -> Result<()
     let page = value!(kit.read(id, 0).await, "reading");
     if page.events != payloads {
         return Err("the payloads came back changed".to_owned());
+    }
+    Ok(())
+}
+
+pub(super) async fn a_stream_that_is_made_again_is_another_one(kit: &Kit<'_>) -> Result<(), String> {
+    let id = Kit::stream_id();
+    // The first two are removed, the third one expires.
+    let mut incarnations = (1..=3).map(|n| INCARNATION - n).chain([7]).peekable();
+    while let Some(incarnation) = incarnations.next() {
+        let is_third = incarnations.peek() == Some(&7);
+        let open_ttl = if is_third { kit.units(3) } else { kit.units(1_000) };
+        kit.make(NewStream { incarnation, open_ttl, ..standalone(id) }).await?;
+        let another = NewStream { incarnation: 9, ..standalone(id) };
+        expect!(kit.store.create(another).await, Err(CreateError::Exists), "making it while it is there");
+        kit.fill(id, &["a", "b"]).await?;
+        // Whoever writes it, it is the same one.
+        expect!(kit.store.append(at(id, 2, 3), kept("c")).await, Ok(Appended::New), "another writer");
+        let page = value!(kit.read(id, 2).await, "reading");
+        expect_eq!((page.incarnation, page.tail), (incarnation, 3), "which one is read, and its tail");
+        let attachment = value!(kit.store.attach(id).await, "attaching");
+        expect_eq!(attachment.incarnation, incarnation, "which one is attached to");
+        expect_eq!((attachment.generation, attachment.delivered), (1, 0), "what it knows of readers");
+        if is_third {
+            kit.advance(4).await;
+        } else {
+            expect!(kit.store.remove(id).await, Ok(()), "removing it");
+        }
+        expect!(kit.read(id, 2).await, Err(ReadError::Gone), "reading what is gone");
     }
     Ok(())
 }

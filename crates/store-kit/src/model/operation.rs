@@ -12,6 +12,7 @@ pub(super) const BACKENDS: usize = 2;
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
     Create { stream: usize, standalone: bool, epoch: u64, max_events: u64, units: u32 },
+    CreateSealed { stream: usize, epoch: u64, units: u32 },
     Append { stream: usize, epoch: u64, ahead: i64, kept: bool },
     Seal { stream: usize, epoch: u64, ahead: i64, cancelled: bool, units: u32 },
     Read { stream: usize, behind: i64, events: usize, bytes: usize },
@@ -55,6 +56,8 @@ fn operation(expiry: bool) -> impl Strategy<Value = Operation> {
                |(stream, standalone, epoch, max_events, units)| Operation::Create {
                    stream, standalone, epoch, max_events, units,
                }),
+           1 => (stream(), 1..=2_u64, life())
+               .prop_map(|(stream, epoch, units)| Operation::CreateSealed { stream, epoch, units }),
            14 => (stream(), epoch(), ahead(), any::<bool>())
                .prop_map(|(stream, epoch, ahead, kept)| Operation::Append { stream, epoch, ahead, kept }),
            2 => (stream(), epoch(), ahead(), any::<bool>(), life()).prop_map(

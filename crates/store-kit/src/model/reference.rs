@@ -3,12 +3,12 @@
 use super::operation::{BACKENDS, Operation, SESSIONS, STREAMS};
 use crate::{
     Kit,
-    harness::{LONG, OWNER, at, bytes, call, droppable, kept, record},
+    harness::{INCARNATION, LONG, OWNER, at, bytes, call, droppable, kept, record},
 };
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
     Appended, Attachment, BackendId, BackendState, CreateError, Letter, NewStream, Page, ReadError,
-    ReadLimit, SessionLookup, StreamKind, UpdateError, Version, WriteError,
+    ReadLimit, SealedStream, SessionLookup, StreamKind, UpdateError, Version, WriteError,
 };
 use bytes::Bytes;
 use std::{fmt::Debug, time::Duration};
@@ -104,6 +104,7 @@ impl Reference {
                 Ok(())
             }
             Operation::Create { .. }
+            | Operation::CreateSealed { .. }
             | Operation::Append { .. }
             | Operation::Seal { .. }
             | Operation::Read { .. }
@@ -160,6 +161,30 @@ impl Reference {
                 });
                 Ok(())
             }
+            Operation::CreateSealed { stream, epoch, units } => {
+                self.written += 1;
+                let last = bytes(&format!("only {}", self.written));
+                let stream = &mut self.streams[stream];
+                if stream.log.is_none() {
+                    *stream = Stream { id: Kit::stream_id(), log: None, letters: Vec::new() };
+                }
+                let (id, keep) = (stream.id, unit * units);
+                let new = SealedStream { id, owner: OWNER, epoch, last: last.clone(), keep };
+                let expected = if stream.log.is_some() { Err(CreateError::Exists) } else { Ok(()) };
+                same(&store.create_sealed(new).await, &expected)?;
+                stream.log.get_or_insert_with(|| Log {
+                    kind: StreamKind::Call,
+                    max_events: 1,
+                    epoch,
+                    events: vec![(epoch, last)],
+                    dropped: 0,
+                    sealed: Some((epoch, 1)),
+                    generation: 0,
+                    delivered: 0,
+                    deadline: now + units,
+                });
+                Ok(())
+            }
             Operation::Append { stream, epoch, ahead, kept: is_kept } => {
                 self.written += 1;
                 let text = format!("event {}", self.written);
@@ -202,7 +227,11 @@ impl Reference {
                 let expected = match &mut stream.log {
                     Some(log) => {
                         log.generation += 1;
-                        Ok(Attachment { generation: log.generation, delivered: log.delivered })
+                        Ok(Attachment {
+                            generation: log.generation,
+                            delivered: log.delivered,
+                            incarnation: INCARNATION,
+                        })
                     }
                     None => Err(ReadError::Gone),
                 };
@@ -454,6 +483,7 @@ impl Stream {
             tail: log.tail(),
             sealed: log.sealed.is_some(),
             epoch: log.epoch,
+            incarnation: INCARNATION,
             owner: OWNER,
             generation: log.generation,
         };

@@ -22,6 +22,7 @@ impl Harness for WithFault {
 /// Every fault with a check that has to catch it.
 const CAUGHT_BY: &[(Fault, &str)] = &[
     (Fault::SecondSealWins, "exactly_one_seal_wins"),
+    (Fault::MadeSealedStaysOpen, "a_stream_is_made_with_its_seal"),
     (Fault::AppendTwice, "a_retried_append_changes_nothing"),
     (Fault::NoFence, "a_lower_epoch_is_fenced"),
     (Fault::AnyEpochIsARetry, "an_event_of_an_earlier_epoch_is_no_retry"),
@@ -54,6 +55,7 @@ const CAUGHT_BY: &[(Fault, &str)] = &[
     (Fault::LosersKeepTheirKeys, "one_of_many_sets_of_keys_wins"),
     (Fault::AnybodyTakesOver, "one_of_many_take_overs_wins"),
     (Fault::SealedIsTakenOver, "what_is_over_is_not_taken_over"),
+    (Fault::IncarnationsAreForgotten, "a_stream_that_is_made_again_is_another_one"),
     (Fault::LateSubscription, "a_reader_that_subscribes_first_misses_nothing"),
 ];
 

@@ -2,10 +2,10 @@
 
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
-    Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, KeyStore, Letter,
-    Mailbox, MemoryStore, NewStream, OpenStream, Page, ReadError, ReadLimit, SessionLookup, SessionRecord,
-    SessionStore, Store, StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, UpdateError, Version,
-    WakeBus, Wakeups, WriteAt, WriteError,
+    Appended, Attachment, BackendId, BackendRegistry, BackendState, CreateError, Event, EventClass, KeyStore,
+    Letter, Mailbox, MemoryStore, NewStream, OpenStream, Page, ReadError, ReadLimit, SealedStream,
+    SessionLookup, SessionRecord, SessionStore, Store, StoreFuture, StreamLog, TakeOver, TakenOver,
+    Unavailable, UpdateError, Version, WakeBus, Wakeups, WriteAt, WriteError,
 };
 use bytes::Bytes;
 use std::time::Duration;
@@ -26,6 +26,8 @@ pub(crate) enum Fault {
     AnyEpochIsARetry,
     /// What was evicted is skipped in silence.
     HoleAfterEviction,
+    /// A stream that is made with its seal stays open.
+    MadeSealedStaysOpen,
     /// A stream that is gone reads as an empty one.
     GoneReadsEmpty,
     /// A position after the tail reads as the tail.
@@ -82,6 +84,8 @@ pub(crate) enum Fault {
     AnybodyTakesOver,
     /// A call that is over is given away all the same.
     SealedIsTakenOver,
+    /// A stream that was made again passes for the one before it.
+    IncarnationsAreForgotten,
     /// A subscription takes effect a moment after it was made.
     LateSubscription,
 }
@@ -106,6 +110,19 @@ impl StreamLog for Faulty {
     fn create(&self, stream: NewStream) -> StoreFuture<'_, Result<(), CreateError>> {
         self.made.lock().push(stream.clone());
         self.store.create(stream)
+    }
+
+    fn create_sealed(&self, stream: SealedStream) -> StoreFuture<'_, Result<(), CreateError>> {
+        self.made.lock().push(stream.to_new());
+        if !self.has(Fault::MadeSealedStaysOpen) {
+            return self.store.create_sealed(stream);
+        }
+        StoreFuture::later(async move {
+            self.store.create(stream.to_new()).await?;
+            let last = Event { payload: stream.last.clone(), class: EventClass::Kept };
+            let _ = self.store.append(stream.place(), last).await;
+            Ok(())
+        })
     }
 
     fn append(&self, at: WriteAt, event: Event) -> StoreFuture<'_, Result<Appended, WriteError>> {
@@ -178,6 +195,7 @@ impl StreamLog for Faulty {
                     tail: after,
                     sealed: false,
                     epoch: 1,
+                    incarnation: 0,
                     owner: BackendId(0),
                     generation: 0,
                 },
@@ -186,6 +204,9 @@ impl StreamLog for Faulty {
                 }
                 answer => answer?,
             };
+            if self.has(Fault::IncarnationsAreForgotten) {
+                page.incarnation = 0;
+            }
             if self.has(Fault::TailOfThePage) {
                 page.tail = after + page.events.len() as u64;
             }

@@ -9,7 +9,7 @@ local actions = {}
 
 local EPOCH, START, OWNER, STANDALONE, MAX_EVENTS, MAX_BYTES = 2, 3, 4, 5, 6, 7
 local TAIL, BYTES, GENERATION, DELIVERED, SEAL, WRITER, NONCE = 8, 9, 10, 11, 12, 13, 14
-local SESSION, REQUEST = 15, 16
+local SESSION, REQUEST, INCARNATION = 15, 16, 17
 
 -- Events outlive their record by this, in milliseconds: a record without its events would look like an eviction.
 local LONGER = 1000

@@ -1,5 +1,6 @@
 -- KEYS record, events, owner's set, what it takes to run it again
--- ARGV id, nonce, epoch, owner, standalone, max events, max bytes, open ttl, writer, session, request, [what it takes to run it again]
+-- ARGV id, nonce, epoch, owner, standalone, max events, max bytes, open ttl, writer, session, request, incarnation,
+--      [what it takes to run it again]
 function actions.create(keys, args)
   local stream = load(keys[1])
   if stream then
@@ -9,15 +10,33 @@ function actions.create(keys, args)
   local ttl = tonumber(args[8])
   redis.call('DEL', keys[2])
   local record = { 1, tonumber(args[3]), 1, args[4], tonumber(args[5]), tonumber(args[6]), tonumber(args[7]),
-    0, 0, 0, 0, '', args[9], args[2], args[10], args[11] }
+    0, 0, 0, 0, '', args[9], args[2], args[10], args[11], args[12] }
   redis.call('SET', keys[1], cmsgpack.pack(record), 'PX', ttl)
-  if args[12] then
-    redis.call('SET', keys[4], args[12], 'PX', ttl)
+  if args[13] then
+    redis.call('SET', keys[4], args[13], 'PX', ttl)
   end
   if record[STANDALONE] == 0 then
     redis.call('SADD', keys[3], args[1])
     prolong(keys[3], ttl + LONGER)
   end
+  return { 'ok' }
+end
+
+-- Makes a stream with its only message, which seals it.
+-- KEYS record, events
+-- ARGV nonce, epoch, owner, keep, writer, length, event
+function actions.create_sealed(keys, args)
+  local stream = load(keys[1])
+  if stream then
+    -- The same attempt again, after an answer that got lost.
+    return { stream[NONCE] == args[1] and 'ok' or 'exists' }
+  end
+  local length, keep = tonumber(args[6]), tonumber(args[4])
+  redis.call('DEL', keys[2])
+  redis.call('RPUSH', keys[2], args[7])
+  redis.call('PEXPIRE', keys[2], keep + LONGER)
+  local record = { 1, tonumber(args[2]), 1, args[3], 0, 1, length, 1, length, 0, 0, args[2] .. '-1', args[5], args[1], '', '' }
+  redis.call('SET', keys[1], cmsgpack.pack(record), 'PX', keep)
   return { 'ok' }
 end
 
@@ -168,7 +187,8 @@ function actions.read(keys, args)
   if after < dropped then
     return { 'evicted', dropped + 1 }
   end
-  local answer = { 'page', tail, sealed, stream[EPOCH], stream[OWNER], stream[GENERATION] }
+  local answer = { 'page', tail, sealed, stream[EPOCH], stream[OWNER], stream[GENERATION],
+    stream[INCARNATION] or '0' }
   local at, last = after - dropped, math.min(after - dropped + most, count) - 1
   -- As many at a time as should fit.
   local average = math.max(stream[BYTES] / math.max(count, 1), 1)
@@ -177,7 +197,7 @@ function actions.read(keys, args)
   while at <= last do
     for _, event in ipairs(redis.call('LRANGE', keys[2], at, math.min(at + step - 1, last))) do
       total = total + size(event)
-      if total > bytes and #answer > 6 then
+      if total > bytes and #answer > 7 then
         return answer
       end
       answer[#answer + 1] = event
@@ -197,7 +217,7 @@ function actions.attach(keys, args)
   stream[GENERATION] = stream[GENERATION] + 1
   save(keys[1], stream)
   wake(keys[2], args[1], args[2], args[3])
-  return { 'ok', stream[GENERATION], stream[DELIVERED] }
+  return { 'ok', stream[GENERATION], stream[DELIVERED], stream[INCARNATION] or '0' }
 end
 
 -- What was delivered, what may be trimmed, how long to keep: hints, all in one.

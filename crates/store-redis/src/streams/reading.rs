@@ -90,7 +90,11 @@ impl Inner {
         let mut reply = self.link.run(self.introduce(call, stream)).await?;
         let mut read = || {
             Ok(match reply.text()?.as_str() {
-                "ok" => Ok(Attachment { generation: reply.number()?, delivered: reply.number()? }),
+                "ok" => Ok(Attachment {
+                    generation: reply.number()?,
+                    delivered: reply.number()?,
+                    incarnation: hexadecimal(&reply.text()?)?,
+                }),
                 "gone" => Err(ReadError::Gone),
                 _ => return Err(Strange),
             })
@@ -118,6 +122,11 @@ enum Read {
     Hole(ReadError),
 }
 
+/// A number of 64 bits, which is more than is exact there.
+fn hexadecimal(text: &str) -> Result<u64, Strange> {
+    u64::from_str_radix(text, 16).map_err(|_| Strange)
+}
+
 fn read_page(reply: &mut Reply, after: u64) -> Result<Read, Strange> {
     match reply.text()?.as_str() {
         "gone" => return Ok(Read::Gone),
@@ -130,8 +139,9 @@ fn read_page(reply: &mut Reply, after: u64) -> Result<Read, Strange> {
         _ => return Err(Strange),
     }
     let (tail, sealed, epoch) = (reply.number()?, reply.number()? == 1, reply.number()?);
-    let owner = u64::from_str_radix(&reply.text()?, 16).map_err(|_| Strange)?;
+    let owner = hexadecimal(&reply.text()?)?;
     let generation = reply.number()?;
+    let incarnation = hexadecimal(&reply.text()?)?;
     let mut events = Vec::new();
     let mut by = 0;
     for kept in reply {
@@ -153,7 +163,7 @@ fn read_page(reply: &mut Reply, after: u64) -> Result<Read, Strange> {
     if events.is_empty() && after < tail {
         return Ok(Read::Hole(ReadError::Evicted { oldest: tail + 1 }));
     }
-    Ok(Read::Page(Page { events, tail, sealed, epoch, owner: BackendId(owner), generation }))
+    Ok(Read::Page(Page { events, tail, sealed, epoch, incarnation, owner: BackendId(owner), generation }))
 }
 
 #[cfg(test)]
@@ -164,7 +174,7 @@ mod tests {
     fn page(after: u64, tail: i64, events: &[&str]) -> Read {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
         let mut parts = vec![text("page"), Value::Int(tail), Value::Int(0), Value::Int(2)];
-        parts.extend([text("00000000000000b0"), Value::Int(4)]);
+        parts.extend([text("00000000000000b0"), Value::Int(4), text("ffffffffffffffff")]);
         parts.extend(events.iter().map(|event| text(event)));
         read_page(&mut Reply::new(Value::Array(parts)).expect("an array"), after).expect("a page")
     }
@@ -174,6 +184,7 @@ mod tests {
         let Read::Page(page) = page(2, 5, &["1-3 a", "2-4 b b"]) else { panic!("no page") };
         assert_eq!(page.events, ["a", "b b"]);
         assert_eq!((page.tail, page.epoch, page.owner, page.generation), (5, 2, BackendId(0xb0), 4));
+        assert_eq!(page.incarnation, u64::MAX);
         assert!(!page.sealed);
     }
 

@@ -45,6 +45,7 @@ pub(crate) fn call(id: StreamId) -> NewStream {
         kind: StreamKind::Call,
         owner: OWNER,
         epoch: 1,
+        incarnation: 0,
         session: Some("0123456789abcdef0123456789abcdef0123456789a".to_owned()),
         request_id: Some("17".to_owned()),
         rerun: None,

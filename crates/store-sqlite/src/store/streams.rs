@@ -5,7 +5,7 @@ use crate::{hints::Hint, tx::Write};
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
     Appended, Attachment, CreateError, Event, EventClass, Figure, NewStream, Page, ReadError, ReadLimit,
-    StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, WriteAt, WriteError,
+    SealedStream, StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, WriteAt, WriteError,
 };
 use bytes::Bytes;
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
@@ -14,6 +14,12 @@ impl StreamLog for SqliteStore {
     fn create(&self, stream: NewStream) -> StoreFuture<'_, Result<(), CreateError>> {
         StoreFuture::later(async move {
             self.change(stream.rerun.as_ref().map_or(0, Bytes::len), move |tx| tx.create(&stream)).await?
+        })
+    }
+
+    fn create_sealed(&self, stream: SealedStream) -> StoreFuture<'_, Result<(), CreateError>> {
+        StoreFuture::later(async move {
+            self.change(stream.last.len(), move |tx| tx.create_sealed(&stream)).await?
         })
     }
 

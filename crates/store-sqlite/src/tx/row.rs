@@ -25,6 +25,7 @@ pub(crate) struct StreamRow {
     pub(crate) generation: u64,
     pub(crate) delivered: u64,
     pub(crate) seal: Seal,
+    pub(crate) incarnation: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +67,7 @@ impl StreamRow {
     pub(crate) fn find(conn: &Connection, id: StreamId, now: i64) -> Result<Option<Self>> {
         conn.prepare_cached(
             "SELECT n, kind, owner, epoch, epoch_start, dropped, tail, bytes, max_events, max_bytes, generation, delivered, \
-             sealed FROM streams WHERE id = ? AND deadline > ?",
+             sealed, incarnation FROM streams WHERE id = ? AND deadline > ?",
         )?
         .query_row((id.as_bytes(), now), Self::read)
         .optional()
@@ -92,6 +93,7 @@ impl StreamRow {
                 1 => Seal::Answered,
                 _ => Seal::Cancelled,
             },
+            incarnation: count(13)?,
         })
     }
 

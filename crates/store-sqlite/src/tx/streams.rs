@@ -7,8 +7,8 @@ use super::{
 use crate::hints::Hint;
 use bowline_proto::cursor::StreamId;
 use bowline_store::{
-    Appended, Attachment, CreateError, EventClass, NewStream, ReadError, StreamKind, TakeOver, TakenOver,
-    WriteAt, WriteError,
+    Appended, Attachment, CreateError, EventClass, NewStream, ReadError, SealedStream, StreamKind, TakeOver,
+    TakenOver, Unavailable, WriteAt, WriteError,
 };
 use rusqlite::{OptionalExtension as _, Result};
 use std::time::Duration;
@@ -53,8 +53,8 @@ impl Tx<'_> {
         }
         self.write(
             "INSERT INTO streams (id, kind, owner, epoch, epoch_start, dropped, tail, bytes, max_events, max_bytes, \
-             generation, delivered, sealed, seal_order, deadline, session, request_id) \
-             VALUES (?, ?, ?, ?, 1, 0, 0, 0, ?, ?, 0, 0, 0, 0, ?, ?, ?)",
+             generation, delivered, sealed, seal_order, deadline, session, request_id, incarnation) \
+             VALUES (?, ?, ?, ?, 1, 0, 0, 0, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?)",
             (
                 stream.id.as_bytes(),
                 kind_number(stream.kind),
@@ -65,6 +65,7 @@ impl Tx<'_> {
                 self.now.plus(stream.open_ttl).0,
                 &stream.session,
                 &stream.request_id,
+                int(stream.incarnation),
             ),
         )?;
         if let Some(rerun) = &stream.rerun {
@@ -73,6 +74,26 @@ impl Tx<'_> {
         }
         self.state.totals.streams += 1;
         Ok(Ok(()))
+    }
+
+    /// Makes a stream with its only message, which seals it.
+    pub(crate) fn create_sealed(&mut self, stream: &SealedStream) -> Result<Result<(), CreateError>> {
+        if let Err(error) = self.create(&stream.to_new())? {
+            return Ok(Err(error));
+        }
+        let seal = Write {
+            at: stream.place(),
+            payload: Some(&stream.last),
+            class: EventClass::Kept,
+            keep: Some(stream.keep),
+        };
+        let error = match self.append(&seal)? {
+            Ok(_) => return Ok(Ok(())),
+            Err(WriteError::Full { what, limit }) => CreateError::Full { what, limit },
+            Err(error) => CreateError::Unavailable(Unavailable(error.to_string())),
+        };
+        self.remove(stream.id)?;
+        Ok(Err(error))
     }
 
     /// Gives an open call to another backend, where it can be run again.
@@ -235,7 +256,11 @@ impl Tx<'_> {
         row.generation += 1;
         self.save(&row)?;
         self.changed.push(stream);
-        Ok(Ok(Attachment { generation: row.generation, delivered: row.delivered }))
+        Ok(Ok(Attachment {
+            generation: row.generation,
+            delivered: row.delivered,
+            incarnation: row.incarnation,
+        }))
     }
 
     /// Does what was hinted of a stream, where there still is one.

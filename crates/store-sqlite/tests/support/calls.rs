@@ -25,6 +25,7 @@ pub(crate) fn call(n: u64) -> NewStream {
         kind: StreamKind::Call,
         owner: BackendId(1),
         epoch: 1,
+        incarnation: 0,
         session: None,
         request_id: None,
         rerun: None,

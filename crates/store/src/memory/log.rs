@@ -2,57 +2,69 @@
 
 use super::{MemoryLimits, events::Events};
 use crate::{
-    Attachment, BackendId, EventClass, NewStream, OpenStream, Page, ReadError, ReadLimit, StreamKind,
-    TakeOver, TakenOver, WriteAt, WriteError,
+    Attachment, BackendId, EventClass, NewStream, OpenStream, Page, ReadError, ReadLimit, SealedStream,
+    StreamKind, TakeOver, TakenOver, WriteAt, WriteError,
 };
 use bowline_proto::cursor::StreamId;
 use bytes::Bytes;
 
 /// A stream in memory. It knows neither time nor the bounds of the whole store.
+///
+/// There are many of these (a test counts the bytes).
 #[derive(Debug)]
 pub(super) struct Log {
+    /// Their label says whose a call is, for the reaper: the request's id, which is JSON and so has no such character, a NUL, and the
+    /// session. A session without an id, or a request, is none. It is dropped when the stream is sealed.
     events: Events,
     /// The offset before the first of `events`.
     dropped: u64,
     epoch: u64,
-    /// The first offset that `epoch` may have written: only what is not before it can be a retry.
-    epoch_start: u64,
     owner: BackendId,
-    generation: u64,
-    delivered: u64,
-    max_events: u64,
-    max_bytes: u64,
     /// Bytes of payload in `events`.
     bytes: u64,
     /// Its number in the order of seals; 0 while it is open.
     seal_number: u64,
+    /// `None` where all of it is as it is at first.
+    rare: Option<Box<Rare>>,
+    generation: u32,
+    max_events: u32,
+    max_bytes: u32,
     kind: StreamKind,
-    /// Whose it is, for the reaper; dropped when it is sealed.
-    of: Option<Of>,
-    /// What it takes to run the call again; dropped likewise.
-    rerun: Option<Box<Bytes>>,
     /// Whether it was sealed without a last message.
     cancelled: bool,
 }
 
-/// The session of a stream and the request that it answers: the request's id, which is JSON and so has no such character, a NUL, and the
-/// session. One text, since there are many of these. A session without an id, or a request, is none.
+/// What the streams of most calls never have.
 #[derive(Debug)]
-struct Of(Box<str>);
+struct Rare {
+    /// What it takes to run the call again; dropped when it is sealed.
+    rerun: Option<Bytes>,
+    /// The first offset that the epoch in force may have written: only what is not before it can be a retry.
+    epoch_start: u64,
+    /// The last offset that was reported as delivered.
+    delivered: u64,
+    /// Which log of a session it is; 0 for those of calls.
+    incarnation: u64,
+}
 
-impl Of {
-    fn new(stream: &NewStream) -> Self {
-        let (request_id, session) = (stream.request_id.as_deref(), stream.session.as_deref());
-        Self([request_id.unwrap_or_default(), session.unwrap_or_default()].join("\0").into_boxed_str())
-    }
+impl Rare {
+    const NONE: Self = Self { rerun: None, epoch_start: 1, delivered: 0, incarnation: 0 };
 
-    fn request_id(&self) -> Option<&str> {
-        self.0.split_once('\0').map(|(id, _)| id).filter(|id| !id.is_empty())
+    fn of(stream: &NewStream) -> Option<Box<Self>> {
+        let rerun = stream.rerun.clone().filter(|_| stream.kind == StreamKind::Call);
+        let incarnation = stream.incarnation;
+        (rerun.is_some() || incarnation != 0).then(|| Box::new(Self { rerun, incarnation, ..Self::NONE }))
     }
+}
 
-    fn session(&self) -> Option<&str> {
-        self.0.split_once('\0').map(|(_, session)| session).filter(|session| !session.is_empty())
-    }
+/// A bound in fewer bytes: what is larger is as good as none.
+fn word(bound: u64) -> u32 {
+    u32::try_from(bound).unwrap_or(u32::MAX)
+}
+
+/// What [`word`] made of a bound.
+fn bound(word: u32) -> u64 {
+    if word == u32::MAX { u64::MAX } else { word.into() }
 }
 
 /// Where a write belongs that nothing speaks against.
@@ -79,17 +91,20 @@ impl Freed {
 impl Log {
     pub(super) fn new(stream: &NewStream) -> Self {
         Self {
-            of: (stream.kind == StreamKind::Call).then(|| Of::new(stream)),
-            rerun: stream.rerun.clone().filter(|_| stream.kind == StreamKind::Call).map(Box::new),
-            events: Events::default(),
+            rare: Rare::of(stream),
+            events: match (stream.request_id.as_deref(), stream.session.as_deref()) {
+                (None, None) => Events::default(),
+                _ if stream.kind == StreamKind::Standalone => Events::default(),
+                (request_id, session) => {
+                    Events::labelled([request_id.unwrap_or_default(), "\0", session.unwrap_or_default()])
+                }
+            },
             dropped: 0,
             epoch: stream.epoch,
-            epoch_start: 1,
             owner: stream.owner,
             generation: 0,
-            delivered: 0,
-            max_events: stream.max_events,
-            max_bytes: stream.max_bytes,
+            max_events: word(stream.max_events),
+            max_bytes: word(stream.max_bytes),
             bytes: 0,
             seal_number: 0,
             kind: stream.kind,
@@ -110,15 +125,17 @@ impl Log {
         if self.owner != backend || self.kind != StreamKind::Call || self.is_sealed() {
             return None;
         }
-        let of = self.of.as_ref();
-        Some(OpenStream {
-            id,
-            kind: self.kind,
-            epoch: self.epoch,
-            tail: self.tail(),
-            session: of.and_then(Of::session).map(str::to_owned),
-            request_id: of.and_then(Of::request_id).map(str::to_owned),
-        })
+        let (request_id, session) = self.of();
+        Some(OpenStream { id, kind: self.kind, epoch: self.epoch, tail: self.tail(), session, request_id })
+    }
+
+    /// The request that the stream answers, and the session it belongs to.
+    fn of(&self) -> (Option<String>, Option<String>) {
+        let mut parts = self.events.label().splitn(2, |byte| *byte == 0).map(|part| {
+            // Both were texts.
+            String::from_utf8(part.to_vec()).ok().filter(|part| !part.is_empty())
+        });
+        (parts.next().flatten(), parts.next().flatten())
     }
 
     pub(super) fn tail(&self) -> u64 {
@@ -146,12 +163,9 @@ impl Log {
         if self.is_sealed() {
             return Err(WriteError::Sealed);
         }
-        let of = self.of.as_ref();
-        Ok(self.rerun.as_deref().map(|rerun| TakenOver {
-            tail: self.tail(),
-            session: of.and_then(Of::session).map(str::to_owned),
-            request_id: of.and_then(Of::request_id).map(str::to_owned),
-            rerun: rerun.clone(),
+        Ok(self.rare().rerun.as_ref().map(|rerun| {
+            let (request_id, session) = self.of();
+            TakenOver { tail: self.tail(), session, request_id, rerun: rerun.clone() }
         }))
     }
 
@@ -170,7 +184,7 @@ impl Log {
         let tail = self.tail();
         if at.offset == tail + 1 {
             Ok(Place::Next)
-        } else if at.epoch == self.epoch && (self.epoch_start..=tail).contains(&at.offset) {
+        } else if at.epoch == self.epoch && (self.rare().epoch_start..=tail).contains(&at.offset) {
             Ok(Place::Again)
         } else {
             Err(WriteError::OutOfOrder { tail })
@@ -212,10 +226,10 @@ impl Log {
     }
 
     fn refusal(&self, len: u64, freed: Freed) -> Option<WriteError> {
-        if self.events.len() as u64 - freed.events >= self.max_events {
-            Some(WriteError::Full { what: "events of one stream", limit: self.max_events })
-        } else if self.bytes - freed.payload + len > self.max_bytes {
-            Some(WriteError::Full { what: "bytes of one stream", limit: self.max_bytes })
+        if self.events.len() as u64 - freed.events >= bound(self.max_events) {
+            Some(WriteError::Full { what: "events of one stream", limit: self.max_events.into() })
+        } else if self.bytes - freed.payload + len > bound(self.max_bytes) {
+            Some(WriteError::Full { what: "bytes of one stream", limit: self.max_bytes.into() })
         } else {
             None
         }
@@ -247,16 +261,34 @@ impl Log {
         self.take_over(epoch);
         self.cancelled = cancelled;
         self.seal_number = seal_number;
-        self.of = None;
-        self.rerun = None;
+        self.events.drop_label();
+        if let Some(rare) = &mut self.rare {
+            rare.rerun = None;
+        }
         self.events.shrink();
+    }
+
+    fn rare(&self) -> &Rare {
+        self.rare.as_deref().unwrap_or(&Rare::NONE)
+    }
+
+    fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_with(|| Box::new(Rare::NONE))
     }
 
     fn take_over(&mut self, epoch: u64) {
         if epoch > self.epoch {
             self.epoch = epoch;
-            self.epoch_start = self.tail() + 1;
+            self.rare_mut().epoch_start = self.tail() + 1;
         }
+    }
+
+    /// A call's stream that has its only message.
+    pub(super) fn sealed(stream: SealedStream, seal_number: u64) -> Self {
+        let mut log = Self::new(&stream.to_new());
+        log.push(stream.epoch, stream.last);
+        log.close(stream.epoch, false, seal_number);
+        log
     }
 
     pub(super) fn read_after(&self, after: u64, limit: ReadLimit) -> Result<Page, ReadError> {
@@ -273,19 +305,25 @@ impl Log {
             tail,
             sealed: self.is_sealed(),
             epoch: self.epoch,
+            incarnation: self.rare().incarnation,
             owner: self.owner,
-            generation: self.generation,
+            generation: self.generation.into(),
         })
     }
 
-    pub(super) const fn attach(&mut self) -> Attachment {
-        self.generation += 1;
-        Attachment { generation: self.generation, delivered: self.delivered }
+    pub(super) fn attach(&mut self) -> Attachment {
+        // A stream is not read four billion times.
+        self.generation = self.generation.saturating_add(1);
+        let Rare { delivered, incarnation, .. } = *self.rare();
+        Attachment { generation: self.generation.into(), delivered, incarnation }
     }
 
     pub(super) fn note_delivered(&mut self, generation: u64, offset: u64) {
-        if generation == self.generation {
-            self.delivered = self.delivered.max(offset.min(self.tail()));
+        if generation == u64::from(self.generation) {
+            let offset = offset.min(self.tail());
+            if offset > self.rare().delivered {
+                self.rare_mut().delivered = offset;
+            }
         }
     }
 

@@ -22,7 +22,7 @@ pub use stats::{MemoryStats, Swept};
 use crate::{BackendId, Spread};
 use bowline_proto::cursor::StreamId;
 use bytes::Bytes;
-use expiring::{Expiring, Origin, Popped};
+use expiring::{Expiring, Origin};
 use log::Log;
 use mailboxes::LetterBox;
 use order::Order;
@@ -194,18 +194,16 @@ impl Inner {
 }
 
 /// Frees what ended of one map, as long as something of the budget is left.
-fn drain<K: Clone + Eq + std::hash::Hash + Ord, V>(
+fn drain<K: Eq + std::hash::Hash, V>(
     map: &mut Expiring<K, V>,
     now: expiring::Millis,
     left: &mut usize,
     mut freed: impl FnMut(K, V),
 ) {
-    while *left > 0 {
-        match map.pop(now) {
-            Popped::Ended(key, value) => freed(key, value),
-            Popped::Requeued => {}
-            Popped::Nothing => break,
-        }
+    while *left > 0
+        && let Some((key, value)) = map.pop(now)
+    {
+        freed(key, value);
         *left -= 1;
     }
 }

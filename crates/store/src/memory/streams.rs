@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     Appended, Attachment, CreateError, Event, EventClass, Figure, NewStream, Page, ReadError, ReadLimit,
-    StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, WriteAt, WriteError,
+    SealedStream, StoreFuture, StreamLog, TakeOver, TakenOver, Unavailable, WriteAt, WriteError,
 };
 use bowline_proto::cursor::StreamId;
 use bytes::Bytes;
@@ -18,6 +18,10 @@ use tokio::sync::watch;
 impl StreamLog for MemoryStore {
     fn create(&self, stream: NewStream) -> StoreFuture<'_, Result<(), CreateError>> {
         StoreFuture::ready(self.inner.create(&stream))
+    }
+
+    fn create_sealed(&self, stream: SealedStream) -> StoreFuture<'_, Result<(), CreateError>> {
+        StoreFuture::ready(self.inner.create_sealed(stream))
     }
 
     fn append(&self, at: WriteAt, event: Event) -> StoreFuture<'_, Result<Appended, WriteError>> {
@@ -140,6 +144,69 @@ impl Inner {
                 return Err(CreateError::Full { what: "streams", limit });
             }
         }
+    }
+
+    fn create_sealed(&self, stream: SealedStream) -> Result<(), CreateError> {
+        let (id, keep, len) = (stream.id, stream.keep, stream.last.len() as u64);
+        let mut answer = if len > self.limits.event_bytes {
+            Err(CreateError::Full { what: "bytes of one event", limit: self.limits.event_bytes })
+        } else {
+            self.take_place(len)
+        };
+        if answer.is_ok() {
+            let now = self.origin.now();
+            let mut shard = self.shard(id);
+            if shard.streams.get(&id, now).is_none() {
+                let log = Log::sealed(stream, self.seals.push(id));
+                if let Some(ended) = shard.streams.insert(id, log, now.plus(keep)) {
+                    self.forget(&ended);
+                }
+                let waker = shard.waiter(id);
+                drop(shard);
+                waker.iter().for_each(wake);
+                return Ok(());
+            }
+            drop(shard);
+            self.give_place_back(len);
+            answer = Err(CreateError::Exists);
+        }
+        if let Err(CreateError::Full { .. }) = answer {
+            self.counts.refused.add(1);
+        }
+        answer
+    }
+
+    /// Takes the room for a sealed stream with one event of `len` bytes out of the bounds.
+    fn take_place(&self, len: u64) -> Result<(), CreateError> {
+        let cost = len + MemoryLimits::EVENT_OVERHEAD;
+        let limit = self.limits.streams;
+        while !self.counts.streams.reserve(1, limit) {
+            if !self.make_room() {
+                return Err(CreateError::Full { what: "streams", limit });
+            }
+        }
+        let limit = self.limits.bytes;
+        while !self.counts.bytes.reserve(cost, limit) {
+            if !self.make_room() {
+                // It must be kept, so there is as much room again.
+                let limit = limit.saturating_mul(2);
+                if self.counts.bytes.reserve(cost, limit) {
+                    break;
+                }
+                self.counts.streams.sub(1);
+                return Err(CreateError::Full { what: "bytes of all streams", limit });
+            }
+        }
+        self.counts.streams_sealed.add(1);
+        self.counts.events.add(1);
+        Ok(())
+    }
+
+    /// Gives it back: there was no need of it.
+    fn give_place_back(&self, len: u64) {
+        self.counts.streams.sub(1);
+        self.counts.streams_sealed.sub(1);
+        self.release(Freed { events: 1, payload: len });
     }
 
     fn take_over(&self, by: TakeOver) -> Result<Option<TakenOver>, WriteError> {

@@ -7,7 +7,7 @@ mod sweeps;
 
 use super::{MemoryLimits, MemoryStore};
 use crate::{
-    Appended, BackendId, CreateError, Event, EventClass, NewStream, Page, ReadError, ReadLimit,
+    Appended, BackendId, CreateError, Event, EventClass, NewStream, Page, ReadError, ReadLimit, SealedStream,
     SessionRecord, StoreFuture, StreamKind, StreamLog, WriteAt, WriteError,
 };
 use bowline_proto::{cursor::StreamId, jsonrpc::Raw, revision::Revision};
@@ -44,6 +44,7 @@ fn call(n: u64) -> NewStream {
         kind: StreamKind::Call,
         owner: BackendId(1),
         epoch: 1,
+        incarnation: 0,
         session: Some("q".repeat(22)),
         request_id: Some("12".to_owned()),
         rerun: None,
@@ -73,6 +74,11 @@ fn append(
 
 fn seal(store: &MemoryStore, n: u64, offset: u64, size: usize) -> Result<Appended, WriteError> {
     ready(store.seal(at(n, offset), Some(Bytes::from(vec![b'x'; size])), MINUTE))
+}
+
+fn create_sealed(store: &MemoryStore, n: u64, size: usize) -> Result<(), CreateError> {
+    let last = Bytes::from(vec![b'x'; size]);
+    ready(store.create_sealed(SealedStream { id: id(n), owner: BackendId(1), epoch: 1, last, keep: MINUTE }))
 }
 
 fn read(store: &MemoryStore, n: u64, after: u64) -> Result<Page, ReadError> {

@@ -1,7 +1,7 @@
 //! What outlives a process, and how one takes over from another.
 
-use crate::duration;
 use crate::untold::untold;
+use crate::{duration, size};
 use bowline_store_sqlite::Durability;
 use clap::ValueEnum;
 use std::time::Duration;
@@ -56,6 +56,11 @@ pub(crate) struct StateOptions {
     #[arg(long, value_name = "N", env = "BOWLINE_MAX_RERUNS", value_parser = clap::value_parser!(u32).range(1..=100), default_value = "1")]
     pub(crate) max_reruns: u32,
 
+    /// With --takeover rerun: how large a call may be, with its arguments, that is kept in the --store to be run again, at most 16MiB. A
+    /// larger one ends with an error if its process dies.
+    #[arg(long, value_name = "SIZE", env = "BOWLINE_MAX_RERUN_BYTES", value_parser = rerun_bytes, default_value = "64KiB")]
+    pub(crate) max_rerun_bytes: u64,
+
     /// How often the key that the processes of a --store share is replaced, where no key was given. What the one before signed stays
     /// valid. At least 5m. Default: never.
     #[arg(long, value_name = "DURATION", env = "BOWLINE_ROTATE_KEY_EVERY", value_parser = rotation)]
@@ -68,6 +73,12 @@ fn durability(text: &str) -> Result<Durability, String> {
         "os" => Ok(Durability::Os),
         _ => Err("expected full or os".into()),
     }
+}
+
+/// No more than any store takes as one value, and than is written in one go.
+fn rerun_bytes(text: &str) -> Result<u64, String> {
+    let bytes = size::parse(text).map_err(|error| error.to_string())?;
+    if bytes > 16 << 20 { Err("expected 16MiB or less".into()) } else { Ok(bytes) }
 }
 
 /// Long enough for every process to know a new key before it signs.

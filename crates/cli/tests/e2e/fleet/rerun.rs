@@ -2,9 +2,9 @@
 
 use super::{Fleet, ledger, new_ledger};
 use crate::{common::fixture, production::metrics};
-use bowline_testkit::{Dir, Redis, Session};
+use bowline_testkit::{Dir, Redis, Session, modern};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::{net::SocketAddr, path::Path, time::Duration};
 use tokio::time::Instant;
 
 const OPTIONS: &str = "--takeover rerun --json-hold 50ms --max-connection 1s --retry 300ms";
@@ -80,4 +80,49 @@ async fn on_a_redis_a_call_that_may_run_twice_survives_its_process() {
     let redis = Redis::start("").await;
     let (_ledger, file) = new_ledger();
     a_kill(backends(&redis.url(), 2).await, &file).await;
+}
+
+/// A request about tasks, by a client of `2026-07-28` that can have them; its result.
+async fn about(address: SocketAddr, method: &str, mut params: Value) -> Value {
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+        json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    let mut answer = modern::request(address, 1, method, params).await;
+    let mut response = if answer.is_stream() { answer.response().await } else { answer.json().await };
+    response["result"].take()
+}
+
+/// Waits until a task is over.
+async fn outcome(address: SocketAddr, id: &str) -> Value {
+    let asked = Instant::now();
+    loop {
+        let task = about(address, "tasks/get", json!({ "taskId": id })).await;
+        if task["status"] != "working" {
+            return task;
+        }
+        assert!(Instant::now() - asked < Duration::from_secs(60), "{task}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+#[tokio::test]
+async fn on_one_file_a_task_that_may_run_twice_survives_its_process() {
+    let dir = Dir::new();
+    let (_ledger, file) = new_ledger();
+    let fleet = backends(&format!("sqlite:{}", dir.join("store").display()), 2).await;
+    let [a, b] = [fleet.addresses()[0], fleet.addresses()[1]];
+    about(a, "tools/list", json!({})).await;
+    let job =
+        json!({ "name": "job", "arguments": { "file": file, "key": "again", "ms": 4_000, "progress": 4 } });
+    let again = about(a, "tools/call", job).await;
+    let once = about(a, "tools/call", json!({ "name": "slow", "arguments": { "ms": 60_000 } })).await;
+    let id = |task: &Value| task["taskId"].as_str().expect("a task").to_owned();
+    let (again, once) = (id(&again), id(&once));
+    fleet.backends[0].kill();
+    let done = outcome(b, &again).await;
+    assert_eq!(done["status"], "completed", "{done}");
+    assert_eq!(bowline_testkit::text_of(&done), "job again: -");
+    let failed = outcome(b, &once).await;
+    assert_eq!(failed["error"]["data"]["reason"], "owner_lost", "{failed}");
+    assert_eq!(ledger(&file)["again"].0, 2, "begun by the one that died and by the other");
+    assert_eq!(metrics(&fleet.backends[1]).await["bowline_calls_rerun_total"], 1);
 }

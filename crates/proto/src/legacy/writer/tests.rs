@@ -242,3 +242,8 @@ fn last_words_are_what_the_log_has_not_got_once_nothing_follows() {
     }
     assert_eq!(writer.last_words(), None);
 }
+
+#[test]
+fn a_writer_that_has_nothing_to_do_takes_few_bytes() {
+    assert_eq!(size_of::<Writer>(), 72);
+}

@@ -7,6 +7,9 @@
 //! - **How often**: each run has its epoch, so the epoch counts them. A call that kills its backend must not kill them all.
 //! - **What the client sees**: its stream goes on behind what it has. Progress does not go back, and says which run it is of; questions that
 //!   were open are withdrawn, and those of the new run have ids of their own.
+//! - **Tasks** of modern clients too: a task's log is there for whoever asks, whatever backend works on it. What is said of it goes on in words; its
+//!   questions have keys of their own in each run.
+//! - **Not** other calls of modern clients, and batches: their answer lives on the connection that broke, so there is nobody to tell.
 //! - **Not** where the client cancelled the call, where its session ended, where another version kept what it takes: that call is ended.
 
 mod past;
@@ -24,6 +27,7 @@ use crate::{
     isolate,
     log::Short,
     mailbox::{self, CANCEL},
+    modern::{self, TASKS, TaskAgain},
     outlet::{FIRST_EPOCH, Outlet},
     post,
     session::Session,
@@ -94,29 +98,48 @@ fn is_wanted(core: &Core) -> bool {
 /// Asks the handler of a call that is about to begin whether it may be run again; its stream is made accordingly.
 pub(crate) fn prepare(call: &Arc<CallState>) {
     let core = &call.core;
-    if !is_wanted(core) || call.modern.is_some() || !call.exchange.is_stored() {
+    if !is_wanted(core) || call.modern.is_some() {
         return;
     }
+    let Some(exchange) = call.exchange().filter(|exchange| exchange.is_stored()) else { return };
     let mut repeatable = false;
     isolate::run(core, || repeatable = core.handler.is_repeatable(&Call(call.clone())));
     if repeatable {
-        call.exchange.set_repeatable(call);
+        exchange.set_repeatable(call);
     }
 }
 
 /// What is kept with the stream of a call that may be run again; `None` where that is too much.
 pub(crate) fn kept(call: &CallState) -> Option<Bytes> {
+    keep(call, None)
+}
+
+/// What is kept with the log of a call that becomes a task, if it may be run again. A round that came with answers to earlier questions may not:
+/// those are good for one run.
+pub(crate) fn kept_of_task(call: &Arc<CallState>, created: u64) -> Option<Bytes> {
+    let core = &call.core;
+    let is_first = call.modern.as_deref().is_some_and(|modern| modern.round.is_first());
+    if !is_wanted(core) || !is_first {
+        return None;
+    }
+    let mut repeatable = false;
+    isolate::run(core, || repeatable = core.handler.is_repeatable(&Call(call.clone())));
+    if repeatable { keep(call, Some(created)) } else { None }
+}
+
+fn keep(call: &CallState, task: Option<u64>) -> Option<Bytes> {
     let session = &call.session;
     let limit = call.core.options.max_rerun_bytes;
-    let kept = record::encode(session.principal.as_deref(), session.revision, call.request(), limit);
+    let kept = record::encode(session.principal.as_deref(), session.revision, call.request(), task, limit);
     if kept.is_none() {
+        call.core.metrics.reruns_too_large.up();
         tracing::debug!(%session, limit, "a call is too large to be run again elsewhere");
     }
     kept
 }
 
-/// Takes over a call whose owner is gone, and runs it again, if it may be. `epoch` is that of the log.
-pub(super) async fn take_up(core: &Arc<Core>, stream: StreamId, epoch: u64) -> TakenUp {
+/// Takes over a call whose owner is gone, and runs it again, if it may be. `epoch` is that of the log, and `open_ttl` how long it is kept open.
+pub(super) async fn take_up(core: &Arc<Core>, stream: StreamId, epoch: u64, open_ttl: Duration) -> TakenUp {
     if !is_wanted(core) || epoch.saturating_sub(FIRST_EPOCH) >= u64::from(core.options.max_reruns) {
         return TakenUp::No;
     }
@@ -131,12 +154,7 @@ pub(super) async fn take_up(core: &Arc<Core>, stream: StreamId, epoch: u64) -> T
     if core.running.get(stream).is_some_and(|outlet| outlet.writes_after(epoch)) {
         return TakenUp::Yes;
     }
-    let by = TakeOver {
-        stream,
-        epoch: epoch.saturating_add(1),
-        owner: core.backend,
-        open_ttl: core.options.open_ttl(),
-    };
+    let by = TakeOver { stream, epoch: epoch.saturating_add(1), owner: core.backend, open_ttl };
     match patiently(core.store.take_over(by)).await {
         Ok(Some(taken)) => {
             let core = Arc::downgrade(core);
@@ -221,10 +239,17 @@ async fn begin(core: &Weak<Core>, by: TakeOver, taken: TakenOver) {
         return end(core, by, &taken, Not::Possible("another version has kept it")).await;
     };
     let mut tries = 0;
-    let (core, session) = loop {
+    loop {
         let Some(core) = super::alive(core) else { return };
-        match session_of(&core, &taken, &record).await {
-            Ok(session) => break (core, session),
+        let begun = match record.task {
+            None => match session_of(&core, &taken, &record).await {
+                Ok(session) => return run(&core, &session, by, &taken, record).await,
+                Err(why) => Err(why),
+            },
+            Some(created) => run_task(&core, by, &taken, &record, created).await,
+        };
+        match begun {
+            Ok(()) => return,
             Err(Not::Now) if tries < TRIES => tries += 1,
             Err(why) => {
                 let core = Arc::downgrade(&core);
@@ -233,8 +258,33 @@ async fn begin(core: &Weak<Core>, by: TakeOver, taken: TakenOver) {
         }
         drop(core);
         tokio::time::sleep(PAUSE).await;
-    };
-    run(&core, &session, by, &taken, record).await;
+    }
+}
+
+/// Looks whether a client has cancelled what it wanted: the cancel of a call whose owner is gone waits in its mailbox.
+async fn is_still_wanted(core: &Arc<Core>, mailbox: StreamId) -> Result<(), Not> {
+    let letters = patiently(core.store.letters_after(mailbox, 0)).await.map_err(|_| Not::Now)?;
+    if letters.iter().any(|letter| letter.key == CANCEL) {
+        drop(mailbox::Used::new(core, mailbox));
+        return Err(Not::Wanted);
+    }
+    Ok(())
+}
+
+/// Runs a task again, with the log that it has.
+async fn run_task(
+    core: &Arc<Core>,
+    by: TakeOver,
+    taken: &TakenOver,
+    record: &Record,
+    created: u64,
+) -> Result<(), Not> {
+    is_still_wanted(core, by.stream).await?;
+    let Record { principal, revision, request, .. } = record.clone();
+    let parts = Arc::new(head(&core.policy.path, principal.clone()));
+    let run = by.epoch - FIRST_EPOCH + 1;
+    let log = TaskAgain { stream: by.stream, epoch: by.epoch, tail: taken.tail, created, run };
+    modern::run_task_again(core, &log, revision, principal.as_deref(), &parts, request).map_err(Not::Possible)
 }
 
 /// The session of a call, unless the call is not to be run: the client cancelled it, or the session ended.
@@ -246,13 +296,7 @@ async fn session_of(core: &Arc<Core>, taken: &TakenOver, record: &Record) -> Res
         }
         return Ok(Arc::new(Session::binding(core, record.revision, principal)));
     };
-    // The cancel of a call whose owner is gone waits in its mailbox.
-    let mailbox = mailbox::of_call(id, &record.request.id);
-    let letters = patiently(core.store.letters_after(mailbox, 0)).await.map_err(|_| Not::Now)?;
-    if letters.iter().any(|letter| letter.key == CANCEL) {
-        drop(mailbox::Used::new(core, mailbox));
-        return Err(Not::Wanted);
-    }
+    is_still_wanted(core, mailbox::of_call(id, &record.request.id)).await?;
     match sessions::find(core, id, principal).await {
         Found::Live(session) => Ok(session),
         Found::Ended => Err(Not::Wanted),
@@ -321,11 +365,17 @@ async fn end(core: &Weak<Core>, by: TakeOver, taken: &TakenOver, why: Not) {
     };
     tracing::info!(stream = %Short::stream(by.stream), why, "the call of a lost backend is not run again");
     let request = taken.request_id.as_deref().and_then(|id| RequestId::from_json(id).ok());
-    let last = request.filter(|_| wanted).map(|id| owner_is_lost().to_response(Some(&id)));
+    let is_task = taken.session.as_deref() == Some(TASKS);
+    // A log of a task without a last word is that of one that was cancelled.
+    let last = match request {
+        _ if !wanted => None,
+        _ if is_task => Some(owner_is_lost().to_response(None)),
+        request => request.map(|id| owner_is_lost().to_response(Some(&id))),
+    };
     loop {
         let Some(core) = super::alive(core) else { return };
-        let (at, keep) = ((by.epoch, taken.tail), core.options.sealed_ttl);
-        match reaper::try_sealing(&core, by.stream, at, last.clone(), keep).await {
+        let keep = if is_task { core.options.task_ttl } else { core.options.sealed_ttl };
+        match reaper::try_sealing(&core, by.stream, (by.epoch, taken.tail), last.clone(), keep).await {
             Err(WriteError::Unavailable(_)) => {}
             Ok(()) | Err(_) => return,
         }

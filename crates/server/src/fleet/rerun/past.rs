@@ -8,12 +8,13 @@ use bowline_proto::{
 use bowline_store::{ReadError, ReadLimit, Store};
 use bytes::Bytes;
 use parking_lot::Mutex;
+use std::time::Duration;
 
 /// How many of the last events are looked at, how many bytes in one read, and how many reads: what comes before was read by the client long
 /// ago.
-const LAST: u64 = 256;
+const LAST: u64 = 4_096;
 const PAGE: ReadLimit = ReadLimit { events: 256, bytes: 1024 * 1024 };
-const PAGES: usize = 16;
+const PAGES: usize = 64;
 
 /// The member of `_meta` that marks progress of a call that was run again: which run it is, from 2 on.
 pub(crate) const RUN: &str = "bowline/run";
@@ -60,6 +61,11 @@ fn progress(params: &Raw) -> Option<f64> {
     params.member("progress")?.to::<f64>().ok()
 }
 
+/// How long is waited before a store that is away is asked once more, and how often: who does not know what the client has heard would tell it
+/// of less.
+const PAUSE: Duration = Duration::from_secs(1);
+const TRIES: usize = 60;
+
 /// What the log still tells of the run before. Its oldest events may be gone: those the client has read.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Past {
@@ -70,17 +76,26 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    /// Reads it from the log of a call that ends at `tail`. What cannot be read is as good as gone.
+    /// Reads it from the log of a call that ends at `tail`; waits for a store that is away. What is gone, the client has read long ago.
     pub(crate) async fn read(store: &dyn Store, stream: StreamId, tail: u64) -> Self {
         let mut past = Self::default();
         let mut after = tail.saturating_sub(LAST);
-        for _ in 0..PAGES {
+        let (mut pages, mut tries) = (PAGES, TRIES);
+        while pages > 0 && tries > 0 {
             match patiently(store.read_after(stream, after, PAGE)).await {
                 Ok(page) if !page.events.is_empty() => {
+                    pages -= 1;
                     after += page.events.len() as u64;
                     page.events.into_iter().for_each(|event| past.note(event));
                 }
-                Err(ReadError::Evicted { oldest }) if oldest > after + 1 => after = oldest - 1,
+                Err(ReadError::Evicted { oldest }) if oldest > after + 1 => {
+                    pages -= 1;
+                    after = oldest - 1;
+                }
+                Err(ReadError::Unavailable(_)) => {
+                    tries -= 1;
+                    tokio::time::sleep(PAUSE).await;
+                }
                 _ => break,
             }
         }

@@ -19,6 +19,8 @@ pub(crate) struct Record {
     pub(crate) principal: Option<String>,
     pub(crate) revision: Revision,
     pub(crate) request: Request,
+    /// When it became a task, in milliseconds since 1970, where it is one.
+    pub(crate) task: Option<u64>,
 }
 
 /// The text of it; `None` where that would be longer than `limit` bytes.
@@ -26,6 +28,7 @@ pub(crate) fn encode(
     principal: Option<&str>,
     revision: Revision,
     request: &Request,
+    task: Option<u64>,
     limit: usize,
 ) -> Option<Bytes> {
     // Nothing large is copied in vain.
@@ -33,7 +36,10 @@ pub(crate) fn encode(
         return None;
     }
     // The first line says how to read the rest.
-    let head = json!({ "v": VERSION, "principal": principal, "revision": revision.as_str() });
+    let mut head = json!({ "v": VERSION, "principal": principal, "revision": revision.as_str() });
+    if let Some(created) = task {
+        head["task"] = created.into();
+    }
     let mut text = head.to_string().into_bytes();
     text.push(b'\n');
     text.extend_from_slice(&request.to_bytes());
@@ -53,8 +59,12 @@ pub(crate) fn decode(text: &Bytes) -> Option<Record> {
         _ => return None,
     };
     let revision = Revision::from_wire(head["revision"].as_str()?)?;
+    let task = match &head["task"] {
+        Value::Null => None,
+        created => Some(created.as_u64()?),
+    };
     match parse_message(text.slice(end + 1..)) {
-        Ok(Message::Request(request)) => Some(Record { principal, revision, request }),
+        Ok(Message::Request(request)) => Some(Record { principal, revision, request, task }),
         _ => None,
     }
 }
@@ -74,10 +84,10 @@ mod tests {
     #[test]
     fn what_was_kept_comes_back_as_it_was() {
         let params = r#"{"name":"t","arguments":{"x":1.50,"y":"\n"},"_meta":{"progressToken":7}}"#;
-        for principal in [None, Some("al\"ice\n")] {
-            let kept = encode(principal, Revision::NEWEST_LEGACY, &request(params), 1_000).unwrap();
-            let Record { principal: who, revision, request } = decode(&kept).unwrap();
-            assert_eq!((who.as_deref(), revision), (principal, Revision::NEWEST_LEGACY));
+        for (principal, made) in [(None, None), (Some("al\"ice\n"), None), (None, Some(1_800_000_000_000))] {
+            let kept = encode(principal, Revision::NEWEST_LEGACY, &request(params), made, 1_000).unwrap();
+            let Record { principal: who, revision, request, task } = decode(&kept).unwrap();
+            assert_eq!((who.as_deref(), revision, task), (principal, Revision::NEWEST_LEGACY, made));
             assert_eq!(request.params.unwrap().as_str(), params);
             assert_eq!((request.id.to_json().as_str(), &*request.method), (r#""a\n1""#, "tools/call"));
         }
@@ -86,19 +96,20 @@ mod tests {
     #[test]
     fn what_is_too_long_is_not_kept() {
         let request = request(r#"{"name":"t"}"#);
-        let kept = encode(None, Revision::NEWEST_LEGACY, &request, 1_000).unwrap();
-        assert_eq!(encode(None, Revision::NEWEST_LEGACY, &request, kept.len()), Some(kept.clone()));
-        assert_eq!(encode(None, Revision::NEWEST_LEGACY, &request, kept.len() - 1), None);
-        assert_eq!(encode(None, Revision::NEWEST_LEGACY, &request, 5), None);
+        let kept = encode(None, Revision::NEWEST_LEGACY, &request, None, 1_000).unwrap();
+        assert_eq!(encode(None, Revision::NEWEST_LEGACY, &request, None, kept.len()), Some(kept.clone()));
+        assert_eq!(encode(None, Revision::NEWEST_LEGACY, &request, None, kept.len() - 1), None);
+        assert_eq!(encode(None, Revision::NEWEST_LEGACY, &request, None, 5), None);
     }
 
     #[test]
     fn what_another_version_wrote_is_none() {
-        let kept = encode(None, Revision::NEWEST_LEGACY, &request("{}"), 1_000).unwrap();
+        let kept = encode(None, Revision::NEWEST_LEGACY, &request("{}"), None, 1_000).unwrap();
         let text = String::from_utf8(kept.to_vec()).unwrap();
         for other in [
             text.replace("\"v\":1", "\"v\":2"),
             text.replace("2025-11-25", "2025-11-26"),
+            text.replace("\"v\":1", "\"v\":1,\"task\":\"then\""),
             text.replace('\n', " "),
             text.replace("\"id\"", "\"xx\""),
             String::new(),

@@ -57,7 +57,7 @@ pub(in crate::modern) fn undeclared(id: &RequestId) -> Refusal {
 }
 
 /// What the log says; `None` where nothing is known of the task.
-async fn read(core: &Core, task: TaskId, request: &RequestId) -> Result<Option<Task>, Refusal> {
+async fn read(core: &Arc<Core>, task: TaskId, request: &RequestId) -> Result<Option<Task>, Refusal> {
     match log::read(core, task).await {
         Ok(task) => Ok(Some(task)),
         Err(log::Unread::Unknown) => Ok(None),
@@ -69,7 +69,7 @@ fn away(request: &RequestId) -> Refusal {
     Refusal::unavailable("store_unavailable", 1, Some(request.clone()))
 }
 
-async fn get(core: &Core, task: TaskId, id: &str, request: &RequestId) -> Result<Option<Raw>, Refusal> {
+async fn get(core: &Arc<Core>, task: TaskId, id: &str, request: &RequestId) -> Result<Option<Raw>, Refusal> {
     let Some(found) = read(core, task, request).await? else { return Ok(None) };
     if found.state.is_terminal() {
         core.running.fetched(task.stream);
@@ -78,7 +78,7 @@ async fn get(core: &Core, task: TaskId, id: &str, request: &RequestId) -> Result
 }
 
 async fn update(
-    core: &Core,
+    core: &Arc<Core>,
     task: TaskId,
     params: TaskParams,
     request: &RequestId,
@@ -104,7 +104,7 @@ async fn update(
 }
 
 async fn cancel(
-    core: &Core,
+    core: &Arc<Core>,
     task: TaskId,
     params: TaskParams,
     request: &RequestId,

@@ -5,7 +5,7 @@ use crate::{
     CancelReason,
     call::CallState,
     core::Core,
-    fleet::STORE_PATIENCE,
+    fleet::{STORE_PATIENCE, rerun},
     mailbox,
     outlet::{Lost, Opened, Outlet},
     random,
@@ -30,12 +30,21 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What a call has to do with tasks.
 pub(crate) struct TaskCall {
-    course: OnceLock<(Course, Duration)>,
+    start: OnceLock<Start>,
     /// Whether the handler wishes to be a task now.
     wish: Watched<bool>,
     fate: Watched<Fate>,
     /// Told when a client came back to the call.
     pub(in crate::modern) attached: Notify,
+}
+
+/// How a call becomes a task.
+#[derive(Clone)]
+enum Start {
+    /// By running for so long.
+    After(Duration),
+    /// It is that one, which another backend began.
+    Running(Arc<TaskLog>),
 }
 
 /// What became of the call.
@@ -52,7 +61,7 @@ enum Fate {
 impl Default for TaskCall {
     fn default() -> Self {
         Self {
-            course: OnceLock::new(),
+            start: OnceLock::new(),
             wish: Watched::new(false),
             fate: Watched::new(Fate::Stays),
             attached: Notify::new(),
@@ -67,7 +76,13 @@ impl TaskCall {
             self.fate.set(Fate::Open);
         }
         let hold = if course == Course::AtOnce { Duration::ZERO } else { hold };
-        let _ = self.course.set((course, hold));
+        let _ = self.start.set(Start::After(hold));
+    }
+
+    /// Makes it the task of this log, once and before the call runs.
+    pub(in crate::modern) fn set_running(&self, log: &Arc<TaskLog>) {
+        let _ = self.start.set(Start::Running(log.clone()));
+        self.set_task();
     }
 
     /// Whether it may still become a task, or is one.
@@ -105,22 +120,25 @@ impl TaskCall {
 /// Makes a task of a call when its time has come, and reads what its client says to it; returns when the call has to stop for that.
 pub(crate) async fn run(call: &Arc<CallState>) {
     let Some(modern) = call.modern.as_deref() else { return pending().await };
-    let Some(&(_, hold)) = modern.task.course.get().filter(|_| modern.task.may_be()) else {
+    let Some(start) = modern.task.start.get().filter(|_| modern.task.may_be()).cloned() else {
         return pending().await;
     };
     // Most calls end here: those that do not become tasks should not carry what tasks need.
     Box::pin(async {
-        let task = loop {
-            modern.task.due(hold).await;
-            match begin(call).await {
-                Begun::Task(task) => break task,
-                Begun::Nobody => modern.task.attached.notified().await,
-                Begun::Refused => {
-                    modern.task.fate.set(Fate::Stays);
-                    modern.open_stream();
-                    return pending().await;
+        let task = match start {
+            Start::Running(task) => task,
+            Start::After(hold) => loop {
+                modern.task.due(hold).await;
+                match begin(call).await {
+                    Begun::Task(task) => break task,
+                    Begun::Nobody => modern.task.attached.notified().await,
+                    Begun::Refused => {
+                        modern.task.fate.set(Fate::Stays);
+                        modern.open_stream();
+                        return pending().await;
+                    }
                 }
-            }
+            },
         };
         serve(call, &task).await;
     })
@@ -144,19 +162,21 @@ async fn begin(call: &Arc<CallState>) -> Begun {
     }
     let principal = call.session.principal.as_deref();
     let stream = random::stream_id();
-    let bounds = Bounds { all: core.options.max_tasks, of_principal: core.options.max_calls_per_session };
+    let bounds = Bounds::of(core);
     // What a key of this process alone has signed, no other backend could read.
     if !core.keys.are_known() || !core.tasks.reserve(stream, principal, bounds) {
         core.metrics.tasks_refused.up();
         return Begun::Refused;
     }
-    let mut unused = Unused { core, outlet: log::outlet(core, stream, call.id()), armed: true };
+    let created = core.unix();
+    let outlet = log::outlet(core, stream, call.id(), rerun::kept_of_task(call, created));
+    let mut unused = Unused { core, outlet, armed: true };
     let opened = tokio::time::timeout(STORE_PATIENCE, unused.outlet.opened()).await;
     if opened != Ok(Opened::Stored) {
         core.metrics.tasks_refused.up();
         return Begun::Refused;
     }
-    let task = Arc::new(TaskLog::new(core, unused.outlet.clone()));
+    let task = Arc::new(TaskLog::new(core, unused.outlet.clone(), created));
     core.tasks.set(stream, call);
     if !modern.become_task(core, call.request_method(), principal, &task) {
         return Begun::Nobody;

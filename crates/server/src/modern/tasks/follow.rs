@@ -11,7 +11,7 @@ pub(in crate::modern) type Followed = (String, TaskId);
 
 /// Those of the tasks that there are, for this principal. While the store is away, those that may be.
 pub(in crate::modern) async fn known(
-    core: &Core,
+    core: &Arc<Core>,
     principal: Option<&str>,
     ids: &BTreeSet<String>,
 ) -> Vec<Followed> {

@@ -33,8 +33,8 @@ pub(crate) struct TaskLog {
 }
 
 impl TaskLog {
-    pub(super) fn new(core: &Core, outlet: Arc<Outlet>) -> Self {
-        let id = TaskId { stream: outlet.stream, created: core.unix() };
+    pub(super) fn new(core: &Core, outlet: Arc<Outlet>, created: u64) -> Self {
+        let id = TaskId { stream: outlet.stream, created };
         Self { outlet, id, said: Mutex::new(begun(core, id)) }
     }
 
@@ -55,6 +55,13 @@ impl TaskLog {
             said.state = state;
             self.say(core, &mut said, EventClass::Kept);
         }
+    }
+
+    /// Says that the task is being worked on, whatever was said of it before.
+    pub(super) fn begin_again(&self, core: &Core, message: String) {
+        let mut said = self.said.lock();
+        said.message = Some(message);
+        self.say(core, &mut said, EventClass::Kept);
     }
 
     /// Says what is going on, if that is news.
@@ -122,7 +129,7 @@ pub(super) enum Unread {
 }
 
 /// What the log says of a task. One whose owner is gone is ended first.
-pub(super) async fn read(core: &Core, id: TaskId) -> Result<Task, Unread> {
+pub(super) async fn read(core: &Arc<Core>, id: TaskId) -> Result<Task, Unread> {
     let task = read_as_it_is(core, id).await?;
     match task {
         (task, Some(page)) if fleet::orphaned_task(core, id.stream, &page).await => {
@@ -161,9 +168,14 @@ pub(super) fn named(core: &Core, principal: Option<&str>, id: &str) -> Option<Ta
     codec(core, principal).read(id).ok()
 }
 
-/// The writing end of a log that will be a task's.
-pub(super) fn outlet(core: &Arc<Core>, stream: StreamId, request: &RequestId) -> Arc<Outlet> {
-    let outlet = Outlet::task(core, stream, request);
+/// The writing end of a log that will be a task's; with `rerun`, what it takes to run the task again is kept with it.
+pub(super) fn outlet(
+    core: &Arc<Core>,
+    stream: StreamId,
+    request: &RequestId,
+    rerun: Option<Bytes>,
+) -> Arc<Outlet> {
+    let outlet = Outlet::task(core, stream, request, rerun);
     core.running.add(&outlet);
     outlet.open();
     outlet

@@ -2,25 +2,28 @@
 //!
 //! A call that becomes a task gets a log of its own in the store, and its client a handle, in this order. From then on the states of the
 //! task are the events of the log, whoever asks reads them there, on any backend, and what the client says to the task reaches its owner
-//! by a mailbox of the same name. A backend that dies has its tasks ended as every call.
+//! by a mailbox of the same name. A backend that dies has its tasks ended, or run again, as every call.
 //!
 //! - `begin`: from a call to a task
+//! - `again`: a task of a backend that died, run once more
 //! - `log`: what is written into the log, and read from it
 //! - `answer`: `tasks/get`, `tasks/update`, `tasks/cancel`
 //! - `follow`: a listening client is told
 
+mod again;
 mod answer;
 mod begin;
 mod follow;
 mod log;
 
+pub(crate) use again::{Again, run as run_again};
 pub(super) use answer::{answer, undeclared};
 pub(crate) use begin::run;
 pub(super) use begin::{Course, TaskCall};
 pub(super) use follow::{follow, known};
 pub(super) use log::TaskLog;
 
-use crate::call::CallState;
+use crate::{call::CallState, core::Core};
 use bowline_proto::{cursor::StreamId, modern::tasks};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
@@ -40,6 +43,12 @@ struct Running {
 struct Bounds {
     all: usize,
     of_principal: usize,
+}
+
+impl Bounds {
+    fn of(core: &Core) -> Self {
+        Self { all: core.options.max_tasks, of_principal: core.options.max_calls_per_session }
+    }
 }
 
 impl Tasks {

@@ -1,8 +1,9 @@
 //! SEMANTICS 5.6 and 6, "A store that does not answer": nobody is told anything wrong, and nobody hangs.
 
-use super::{backends, link::Way, pause};
+use super::{Backend, backends, link::Way, pause};
 use crate::client::{Client, initialize};
-use bowline_server::CancelReason;
+use bowline_server::{CancelReason, ResponseMode};
+use bowline_store::MemoryStore;
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -66,6 +67,28 @@ async fn quick_calls_go_on_and_slow_ones_are_told_to_come_again() {
         assert_eq!(client.delete().await.status, 503, "nothing can be ended that others would not know of");
         assert_eq!(client.get(None).await.status, 503);
         assert_eq!(client.call("echo", json!({})).await.status, 200);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_there_at_once_is_given_without_an_id_to_come_back_with() {
+    for way in all() {
+        let store = MemoryStore::default();
+        let a = Backend::options(&store, |options| options.response = ResponseMode::Sse);
+        let mut client = a.server.client("2025-11-25").await;
+        let events = client.call("echo", json!({})).await.events().await;
+        assert!(events.len() == 2 && events[0].is_priming(), "{events:?}");
+        a.link.set(way);
+        for wait in [0.0, 20.0] {
+            pause(wait).await;
+            let began = Instant::now();
+            let events = client.call("echo", json!({})).await.events().await;
+            assert!((Instant::now() - began).as_millis() <= 1_000, "{:?}", Instant::now() - began);
+            assert_eq!(events.len(), 1, "{events:?}");
+            assert_eq!(events[0].id, None);
+            assert!(events[0].data.as_ref().unwrap().get("result").is_some(), "{events:?}");
+        }
+        assert_eq!(a.server.endpoint.metrics().streams_unstored.get(), 2);
     }
 }
 

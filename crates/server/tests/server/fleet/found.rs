@@ -1,6 +1,6 @@
 //! What the simulation found: each test is a fault of its own, at its smallest.
 
-use super::{backends, link::Way, pause};
+use super::{backends, link::Way, pause, rerun};
 use bowline_server::CancelReason;
 use bowline_store::{SessionLookup, SessionStore as _, StreamLog as _};
 use http::StatusCode;
@@ -126,5 +126,38 @@ async fn a_connection_that_missed_what_the_store_took_between_two_outages_does_n
             (vec![1], &json!(1)),
             "{tenths}"
         );
+    }
+}
+
+/// It has ended, and does not know yet that what it said stands nowhere, when its client comes by.
+#[tokio::test(start_paused = true)]
+async fn who_has_heard_of_the_next_run_hears_no_more_of_the_one_before() {
+    let (_, [a, b]) = rerun::fleet().await;
+    let mut client = a.server.client("2025-11-25").await;
+    let params = json!({ "n": 6, "every": 4, "then": 1, "repeatable": true });
+    let mut here = client.call("count", params).await;
+    let first = here.event().await.unwrap();
+    let mut cursor = first.id;
+    drop(here);
+    a.link.set(Way::Cut);
+    // Until the second run has said more than the client has heard of the first one.
+    let mut run = None;
+    while run != Some(2) {
+        let mut there = b.serves(&client).get(cursor.as_deref()).await;
+        while let Some(event) = there.event().await {
+            run = event.data.and_then(|data| data["params"]["_meta"]["bowline/run"].as_u64()).or(run);
+            if run == Some(2) {
+                break;
+            }
+        }
+        cursor = there.last_id.clone();
+    }
+    pause(3.0).await;
+    a.link.set(Way::Open);
+    let messages = rerun::poll(&a.serves(&client), cursor).await;
+    let (last, said) = messages.split_last().unwrap();
+    assert!(!said.is_empty() && last["result"].is_object(), "{messages:?}");
+    for message in said {
+        assert_eq!(message["params"]["_meta"]["bowline/run"], 2, "{messages:?}");
     }
 }

@@ -48,9 +48,13 @@ impl Backend {
 
     /// One that serves modern clients too.
     pub(crate) fn modern(store: &MemoryStore) -> Self {
+        Self::modern_options(store, Options::default())
+    }
+
+    pub(crate) fn modern_options(store: &MemoryStore, options: Options) -> Self {
         let link = Link::new(store.clone());
         let shared = Arc::new(link.clone());
-        Self { server: Server::modern_with(|builder| builder.shared_store(shared)), link }
+        Self { server: Server::modern_with(|builder| builder.options(options).shared_store(shared)), link }
     }
 
     /// The same client, at this backend.

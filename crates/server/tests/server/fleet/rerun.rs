@@ -18,7 +18,7 @@ fn rerunning(options: &mut Options) {
 }
 
 /// Backends that run calls again, each of which has lived long enough to judge others.
-async fn fleet<const N: usize>() -> (MemoryStore, [Backend; N]) {
+pub(super) async fn fleet<const N: usize>() -> (MemoryStore, [Backend; N]) {
     let store = MemoryStore::default();
     let all = std::array::from_fn(|_| Backend::options(&store, rerunning));
     pause(15.0).await;
@@ -46,7 +46,7 @@ async fn begin(client: &mut Client, method: &str, params: Value) -> Option<Strin
 }
 
 /// All that comes, on as many connections as it takes.
-async fn poll(client: &Client, cursor: Option<String>) -> Vec<Value> {
+pub(super) async fn poll(client: &Client, cursor: Option<String>) -> Vec<Value> {
     let mut cursor = cursor;
     let mut all: Vec<Value> = Vec::new();
     let whole = async {
@@ -172,6 +172,33 @@ async fn a_call_is_run_again_only_so_often() {
         assert!(messages.len() == 1 && is_lost(&messages[0]), "{messages:?}");
         let runs: usize = all.iter().map(calls).sum();
         assert_eq!(runs, 1 + max_reruns as usize);
+    }
+}
+
+/// What is kept of a call has a bound, and who meets it counts.
+#[tokio::test(start_paused = true)]
+async fn what_is_too_large_to_be_kept_is_not_run_again() {
+    for (limit, is_kept) in [(10_000, true), (1_000, false)] {
+        let store = MemoryStore::default();
+        let [a, b] = std::array::from_fn(|_| {
+            Backend::options(&store, |options| {
+                rerunning(options);
+                options.max_rerun_bytes = limit;
+            })
+        });
+        pause(15.0).await;
+        let mut client = a.server.client("2025-11-25").await;
+        let large = json!({ "then": 20, "repeatable": true, "large": "x".repeat(2_000) });
+        let cursor = begin(&mut client, "count", large).await;
+        let refused = || a.server.endpoint.metrics().reruns_too_large.get();
+        assert_eq!(refused(), u64::from(!is_kept));
+        // One that may not run twice meets no bound.
+        begin(&mut client, "count", json!({ "then": 20, "large": "x".repeat(2_000) })).await;
+        assert_eq!(refused(), u64::from(!is_kept));
+        a.link.set(Way::Cut);
+        let messages = poll(&b.serves(&client), cursor).await;
+        assert_eq!(calls(&b), usize::from(is_kept));
+        assert_eq!(is_lost(messages.last().unwrap()), !is_kept, "{messages:?}");
     }
 }
 

@@ -1,10 +1,13 @@
 //! The standalone stream of a session, which every backend may have something to say on.
 
 use super::{Backend, backends, link::Way, pause};
-use crate::{client::Answer, script::progress};
+use crate::{
+    client::{Answer, Client},
+    script::progress,
+};
 use bowline_server::Peer;
-use bowline_store::{SessionLookup, SessionStore as _, StreamLog as _};
-use serde_json::json;
+use bowline_store::{MemoryStore, SessionLookup, SessionStore as _, StreamLog as _};
+use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -180,4 +183,103 @@ async fn a_stream_that_the_store_has_lost_begins_again() {
         assert_eq!(next(&mut reader).await, ("after".to_owned(), 3), "{with_cursor}");
         assert_eq!(b.serves(&client).get(None).await.status, 200);
     }
+}
+
+/// The methods and progress of everything that a reader gets until `last` came; progress as its number.
+async fn told_until(reader: &mut Answer, last: &str) -> Vec<String> {
+    let mut told = Vec::new();
+    while told.last().is_none_or(|said| said != last) {
+        let event = timeout(Duration::from_secs(20), reader.event()).await.expect("more is to come");
+        let Some(data) = event.expect("the connection is open").data.filter(Value::is_object) else {
+            continue;
+        };
+        let progress = &data["params"]["progress"];
+        told.push(if progress.is_null() {
+            data["method"].as_str().unwrap().to_owned()
+        } else {
+            progress.to_string()
+        });
+    }
+    told
+}
+
+async fn drop_log(store: &MemoryStore, client: &Client) {
+    let SessionLookup::Live(_, record) =
+        store.load_session(client.session.as_deref().unwrap()).await.unwrap()
+    else {
+        panic!("it lives")
+    };
+    store.remove(record.standalone).await.unwrap();
+}
+
+/// The log that another backend made after the first one was gone is longer than what the client has read of that.
+#[tokio::test(start_paused = true)]
+async fn a_cursor_of_an_earlier_log_skips_nothing_of_the_next_one() {
+    let list = "notifications/tools/list_changed";
+    for evicted_by_its_writer in [false, true] {
+        let (store, [a, b]) = backends();
+        let client = a.server.client("2025-11-25").await;
+        let mut reader = a.serves(&client).get(None).await;
+        for n in 1..=2 {
+            peer(&a).notify(&progress(&json!(n), n));
+        }
+        assert_eq!(told_until(&mut reader, "2").await, ["1", "2"]);
+        let earlier = reader.last_id.clone();
+        drop(reader);
+        drop_log(&store, &client).await;
+        if evicted_by_its_writer {
+            // Who wrote it finds out, and its writer stands still.
+            peer(&a).notify(&progress(&json!("lost"), 0));
+            pause(1.0).await;
+        }
+        // This backend has not said anything so far.
+        assert_eq!(b.serves(&client).call("echo", json!({})).await.status, 200);
+        for n in 11..=14 {
+            peer(&b).notify(&progress(&json!(n), n));
+        }
+        pause(0.5).await;
+
+        // Cut off before it is told all: it is told once more, by whatever backend.
+        for backend in [&a, &b] {
+            let mut cut = backend.serves(&client).get(earlier.as_deref()).await;
+            cut.event().await.expect("the priming event");
+            let primed = cut.last_id.clone();
+            drop(cut);
+            let mut reader = backend.serves(&client).get(primed.as_deref()).await;
+            assert_eq!(told_until(&mut reader, "14").await, [list, "11", "12", "13", "14"]);
+        }
+        let mut reader = a.serves(&client).get(earlier.as_deref()).await;
+        assert_eq!(told_until(&mut reader, "12").await, [list, "11", "12"]);
+        let later = reader.last_id.clone();
+        drop(reader);
+        // A position in the log that there is.
+        let mut reader = b.serves(&client).get(later.as_deref()).await;
+        peer(&a).notify(&progress(&json!(15), 15));
+        assert_eq!(told_until(&mut reader, "15").await, ["13", "14", "15"], "{evicted_by_its_writer}");
+    }
+}
+
+/// Its events would go on from where the reader is.
+#[tokio::test(start_paused = true)]
+async fn who_reads_a_log_while_another_one_takes_its_place_is_told() {
+    let (store, [a, b]) = backends();
+    let client = a.server.client("2025-11-25").await;
+    let mut reader = a.serves(&client).get(None).await;
+    peer(&a).notify(&progress(&json!("a"), 1));
+    assert_eq!(told_until(&mut reader, "1").await, ["1"]);
+    assert_eq!(b.serves(&client).call("echo", json!({})).await.status, 200);
+    drop_log(&store, &client).await;
+    for n in 11..=13 {
+        peer(&b).notify(&progress(&json!("b"), n));
+    }
+    // All that comes on this connection is its end.
+    while let Some(event) = timeout(Duration::from_secs(20), reader.event()).await.expect("it ends") {
+        assert!(event.data.is_none_or(|data| !data.is_object()), "what is of another log");
+    }
+    let mut reader = a.serves(&client).get(reader.last_id.as_deref()).await;
+    let told = told_until(&mut reader, "13").await;
+    assert_eq!(told, ["notifications/tools/list_changed", "11", "12", "13"]);
+    // Who wrote the first one goes on in the second one.
+    peer(&a).notify(&progress(&json!("a"), 21));
+    assert_eq!(told_until(&mut reader, "21").await, ["21"]);
 }

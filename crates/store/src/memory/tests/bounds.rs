@@ -64,6 +64,49 @@ fn bytes_are_freed_by_eviction_then_refused_by_class() {
 }
 
 #[test]
+fn what_is_sealed_as_it_is_made_has_the_same_bounds_and_accounts() {
+    let event = 100 + OVERHEAD;
+    let limits = MemoryLimits { streams: 4, bytes: 2 * event, event_bytes: 1_000, ..MemoryLimits::default() };
+    let store = MemoryStore::new(limits);
+    let counts = || {
+        let stats = store.stats();
+        (stats.streams_open, stats.streams_sealed, stats.events, stats.bytes)
+    };
+    for n in 1..=2 {
+        create_sealed(&store, n, 100).unwrap();
+    }
+    assert_eq!(counts(), (0, 2, 2, 2 * event));
+    assert_eq!(create_sealed(&store, 2, 1), Err(CreateError::Exists));
+    assert_eq!(counts().1, 1, "room was made before that was seen");
+    create_sealed(&store, 3, 100).unwrap();
+    assert_eq!(read(&store, 1, 0), Err(ReadError::Gone), "the oldest seal went");
+    assert_eq!(counts(), (0, 2, 2, 2 * event));
+    // Nothing sealed is left to go: there is as much room again, and no more.
+    for n in 4..=5 {
+        create(&store, n).unwrap();
+        append(&store, n, 1, 100, Droppable).unwrap();
+    }
+    assert_eq!(counts(), (2, 0, 2, 2 * event));
+    append(&store, 4, 2, 100, Kept).unwrap();
+    let full = |what, limit| Err(CreateError::Full { what, limit });
+    assert_eq!(create_sealed(&store, 6, 101), full("bytes of all streams", 4 * event));
+    assert_eq!(create_sealed(&store, 6, 1_001), full("bytes of one event", 1_000));
+    create_sealed(&store, 6, 100).unwrap();
+    assert_eq!(counts(), (2, 1, 4, 4 * event));
+    // Of streams there is no more room than that.
+    for n in 7..=8 {
+        create(&store, n).unwrap();
+    }
+    assert_eq!(create_sealed(&store, 9, 1), full("streams", 4));
+    assert_eq!(counts(), (4, 0, 3, 3 * event));
+    for n in [4, 5, 7, 8] {
+        ready(store.remove(id(n))).unwrap();
+    }
+    assert_eq!(counts(), (0, 0, 0, 0));
+    assert_eq!(store.stats().refused, 3);
+}
+
+#[test]
 fn an_event_larger_than_the_bound_is_refused_whatever_it_is() {
     let store = MemoryStore::new(MemoryLimits { event_bytes: 10, ..MemoryLimits::default() });
     create(&store, 1).unwrap();

@@ -1,5 +1,5 @@
 //! What a parked call and an idle session cost, added up from sizes and capacities (an allocator that counts would need
-//! unsafe code). The allocator's own headers are not in it: about 8 bytes for each allocation.
+//! unsafe code). The allocator's own headers are not in it: about 8 bytes for each allocation, of which a call has two.
 
 use super::*;
 use crate::{SessionStore, memory::expiring::Expiring};
@@ -9,31 +9,22 @@ const COUNT: u64 = 20_000;
 /// A `Bytes` that is shared: three words that its holders point to.
 const SHARED: usize = 24;
 
-/// An entry of a B-tree takes its own size in leaves of eleven places, which random keys fill by two thirds, and a share of
-/// the inner nodes.
-fn in_a_tree(entry: usize) -> usize {
-    entry * 3 / 2 + 8
-}
-
-/// The table's buckets for each entry, each with a byte of the hash.
-fn in_a_table<K: Clone + Eq + std::hash::Hash + Ord, V>(maps: &[&Expiring<K, V>]) -> usize {
-    let (mut entries, mut buckets) = (0, 0);
-    for map in maps {
-        let (len, capacity, _) = map.layout();
-        entries += len;
-        // A table of this capacity is full to seven eighths.
-        buckets += capacity * 8 / 7;
-    }
-    buckets * (size_of::<K>() + size_of::<usize>() + 1) / entries
+/// What the maps take for each entry, beside what the entries point to.
+fn each<K: Eq + std::hash::Hash, V>(maps: &[&Expiring<K, V>]) -> usize {
+    let (heap, entries) = maps.iter().fold((0, 0), |(heap, len), map| (heap + map.heap(), len + map.len()));
+    heap / entries
 }
 
 #[test]
-fn an_open_call_with_three_events_takes_700_bytes() {
+fn an_open_call_with_three_events_takes_few_bytes() {
     let store = MemoryStore::default();
     for n in 0..COUNT {
         create(&store, n).unwrap();
         for offset in 1..=3 {
-            append(&store, n, offset, 100, EventClass::Droppable).unwrap();
+            let params = format!(r#"{{"progressToken":"{n}","progress":{offset}}}"#);
+            let event = format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#);
+            let event = Event { payload: event.into(), class: EventClass::Droppable };
+            ready(store.append(at(n, offset), event)).unwrap();
         }
         assert_eq!(read(&store, n, 0).unwrap().events.len(), 3);
     }
@@ -45,16 +36,15 @@ fn an_open_call_with_three_events_takes_700_bytes() {
         .map(super::super::log::Log::heap)
         .max()
         .unwrap();
-    let log = maps[0].layout().2;
-    let table = in_a_table(&maps);
-    let queue = in_a_tree(size_of::<(u64, StreamId)>());
-    let whose = {
-        let stream = call(0);
-        1 + stream.session.as_deref().map_or(0, str::len) + stream.request_id.as_deref().map_or(0, str::len)
-    };
-    let total = events + log + whose + table + queue;
-    println!("{total} = events {events} + log {log} + whose {whose} + table {table} + queue {queue}");
-    assert!(total <= 700, "{total}");
+    let entry = each(&maps);
+    let total = events + entry;
+    println!("{total} = events and whose it is {events} + entry {entry}");
+    assert!(total <= 320, "{total}");
+}
+
+#[test]
+fn a_stream_is_a_record_of_few_bytes() {
+    assert_eq!(size_of::<super::super::log::Log>(), 104);
 }
 
 #[test]
@@ -71,12 +61,10 @@ fn an_idle_session_takes_less_than_a_kilobyte() {
     assert_eq!(initialize, 350);
     let id = counts + name(0).len();
     let record = counts + size_of::<SessionRecord>() + initialize + SHARED;
-    let entry = maps[0].layout().2;
-    let table = in_a_table(&maps);
-    let queue = in_a_tree(size_of::<(u64, std::sync::Arc<str>)>());
-    let total = id + record + entry + table + queue;
-    println!("{total} = id {id} + record {record} + entry {entry} + table {table} + queue {queue}");
-    assert!(total <= 1_024, "{total}");
+    let entry = each(&maps);
+    let total = id + record + entry;
+    println!("{total} = id {id} + record {record} + entry {entry}");
+    assert!(total <= 900, "{total}");
 }
 
 #[test]
@@ -89,7 +77,7 @@ fn keys_spread_over_the_shards() {
     let fair = usize::try_from(COUNT).unwrap() / store.inner.shards.len();
     for shard in &store.inner.shards {
         let shard = shard.lock();
-        for len in [shard.streams.layout().0, shard.sessions.layout().0] {
+        for len in [shard.streams.len(), shard.sessions.len()] {
             assert!((fair / 2..fair * 2).contains(&len), "{len} where {fair} would be fair");
         }
     }
