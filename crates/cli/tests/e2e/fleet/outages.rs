@@ -340,7 +340,7 @@ async fn a_store_that_forgets() {
     let rest = connected.blocks().await;
     let last = rest.iter().rev().find_map(Block::message);
     let last = last.unwrap_or_else(|| panic!("no end: {rest:?}"));
-    assert_eq!(last["error"]["data"], json!({ "reason": "expired", "outcome": "unknown" }), "{last}");
+    assert_eq!(last["error"]["data"], json!({ "reason": "lost", "outcome": "unknown" }), "{last}");
     // Elsewhere nobody knows the session any more: the cursor alone ends the wait, or its owner has told again what it had.
     for cursor in [&sealed, &parked] {
         for session in [&there, &session] {
