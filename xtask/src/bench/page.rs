@@ -76,7 +76,7 @@ pub(super) fn write(figures: &Figures, machine: &Machine, counts: &Counts) -> St
          round; each figure is the median of its rounds. CPU is the time that the system counts for the server's process, divided by the answers.\n\
          The **floor** is a bare hyper server that finds the id and the text with borrowed serde and sends the text back. All of them serve the same\n\
          tools, as their users write them; `bowline-raw` is a handler of raw JSON-RPC below the typed ones, `bowline-stream` answers with primed streams\n\
-         that are kept in the store (memory).\n\n\
+         that are kept in the store (memory). Those in Rust are built with optimisation over the whole program (`lto = \"fat\"`, `codegen-units = 1`).\n\n\
          ![CPU time of a call in times of the floor](benchmarks.svg)\n\n## Goals\n\n{}",
         machine.date,
         machine.cores,
