@@ -1,6 +1,6 @@
 //! One function for what is made beforehand, one for what is measured; what is measured drops what it made.
 
-use bowline::{Call, Options, ResponseMode, Server};
+use bowline::{Call, Http, Options, ResponseMode, Server};
 use bowline_proto::{
     cursor::{Cursor, CursorCodec, CursorKind, CursorRequest, IdText, Keyring, Scope, StreamId},
     http::{AllowedHosts, AllowedOrigins, Policy, SessionMode, StaleSession, admit, negotiate, route_post},
@@ -223,24 +223,28 @@ pub struct Fast {
     request: Option<Request<Full<Bytes>>>,
 }
 
-/// A typed echo without sessions, which has answered before.
-#[must_use]
-pub fn fast() -> Fast {
+/// A typed echo, served as `configure` says.
+fn echo(configure: impl FnOnce(Http) -> Http) -> Fast {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
         .expect("a runtime without sockets needs nothing");
     let endpoint = {
         let _in = runtime.enter();
-        Server::builder("echo", "1")
+        let server = Server::builder("echo", "1")
             .tool("echo", "Says it back", |_: Call, Text { text }: Text| async move { text })
             .build()
-            .expect("one tool is a server")
-            .http()
-            .stateless()
-            .into_endpoint()
+            .expect("one tool is a server");
+        configure(server.http()).into_endpoint()
     };
-    let mut fast = Fast { runtime, endpoint, request: Some(request(call_body(100))) };
+    Fast { runtime, endpoint, request: None }
+}
+
+/// A typed echo without sessions, which has answered before.
+#[must_use]
+pub fn fast() -> Fast {
+    let mut fast = echo(Http::stateless);
+    fast.request = Some(request(call_body(100)));
     call(&mut fast);
     fast.request = Some(request(call_body(100)));
     fast
@@ -252,24 +256,11 @@ pub fn fast() -> Fast {
 /// When no session begins.
 #[must_use]
 pub fn streamed() -> Fast {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .expect("a runtime without sockets needs nothing");
     let mut options = Options::default();
     options.response = ResponseMode::Sse;
-    let endpoint = {
-        let _in = runtime.enter();
-        Server::builder("echo", "1")
-            .tool("echo", "Says it back", |_: Call, Text { text }: Text| async move { text })
-            .build()
-            .expect("one tool is a server")
-            .http()
-            .options(options)
-            .into_endpoint()
-    };
+    let mut fast = echo(|http| http.options(options));
     let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
-    let mut fast = Fast { runtime, endpoint, request: Some(request(hello.into())) };
+    fast.request = Some(request(hello.into()));
     let session = answer(&mut fast).headers().get("mcp-session-id").cloned().expect("a session begins");
     let next = || {
         let mut request = request(call_body(100));

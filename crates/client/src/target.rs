@@ -1,6 +1,7 @@
 //! Whom to call.
 
 use crate::{ConnectError, pipe::Connector};
+use bowline_proto::http::address_shown;
 use http::Uri;
 use std::{ffi::OsString, fmt, path::PathBuf, sync::Arc};
 
@@ -101,14 +102,7 @@ pub(crate) fn shown(url: &str) -> String {
     if url.is_empty() {
         return "the empty address".into();
     }
-    let begin = url.find("://").map_or(0, |at| at + 3);
-    let end = url[begin..].find('/').map_or(url.len(), |at| begin + at);
-    // What has a slash in its password is no address: then it may go as far as to the last such sign of all.
-    let shown = match url[begin..end].rfind('@').or_else(|| url[begin..].rfind('@')) {
-        Some(at) => format!("{}***{}", &url[..begin], &url[begin + at..]),
-        None => url.to_owned(),
-    };
-    shown.split(['?', '#']).next().unwrap_or_default().to_owned()
+    address_shown(url)
 }
 
 impl fmt::Display for Target {

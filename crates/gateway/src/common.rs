@@ -85,6 +85,12 @@ impl Common {
         })
     }
 
+    /// What a caller is told whose answer no client could read.
+    pub(crate) fn invalid(&self, fault: &str) -> ErrorObject {
+        let text = format!("{} answered with something that is not a valid response: {fault}", self.name);
+        ErrorObject::outcome_unknown("upstream_invalid", text)
+    }
+
     /// What a caller is told whose request was in the hands of a process that ended. How it ended, never what it said:
     /// its stderr may hold secrets.
     pub(crate) fn lost(&self, method: &str, how: &str) -> ErrorObject {

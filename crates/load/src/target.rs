@@ -1,6 +1,7 @@
 //! Whom the load goes to.
 
 use crate::LoadError;
+use bowline_proto::http::address_shown;
 use std::{fmt, net::SocketAddr};
 
 /// An endpoint.
@@ -19,7 +20,7 @@ impl Target {
     /// # Errors
     /// When the URL is of another form, its host is not known, or a header would break the request.
     pub async fn find(url: &str, headers: &[(String, String)]) -> Result<Self, LoadError> {
-        let wrong = |why| LoadError::Url { url: shown(url), why };
+        let wrong = |why| LoadError::Url { url: address_shown(url), why };
         let Some(rest) = url.strip_prefix("http://") else {
             return Err(wrong(if url.starts_with("https://") {
                 "TLS is not spoken here; measure the endpoint behind what ends TLS"
@@ -74,18 +75,6 @@ impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Target").field("address", &self.address).finish_non_exhaustive()
     }
-}
-
-/// A URL as an error may show it: without a password, and without a query, which may be a key.
-fn shown(url: &str) -> String {
-    let begin = url.find("://").map_or(0, |at| at + 3);
-    let end = url[begin..].find('/').map_or(url.len(), |at| begin + at);
-    // What has a slash in its password is no address: then it may go as far as to the last such sign of all.
-    let shown = match url[begin..end].rfind('@').or_else(|| url[begin..].rfind('@')) {
-        Some(at) => format!("{}***{}", &url[..begin], &url[begin + at..]),
-        None => url.to_owned(),
-    };
-    shown.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
 impl Target {

@@ -6,6 +6,7 @@ use super::{
     body::{drain, has_type, retry_after},
     exchange::mirror_method,
     standing::hear,
+    told::{Came, Told},
 };
 use crate::{
     List, Peer,
@@ -13,12 +14,9 @@ use crate::{
 };
 use bowline_proto::{
     client::{Standalone, StandaloneAction, StreamEnd, request_meta},
-    jsonrpc::{Message, Notification, Raw, Request, RequestId, parse_message},
-    sse::Decoder,
+    jsonrpc::{Message, Notification, Raw, Request, RequestId},
 };
-use bytes::Bytes;
 use http::{HeaderMap, Response};
-use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use serde_json::json;
 use std::sync::Arc;
@@ -86,7 +84,7 @@ impl Http {
         }
     }
 
-    /// Asks to listen, by that filter.
+    /// Sends that, and waits for the head of the answer.
     pub(super) async fn open_listen(
         &self,
         core: &Arc<Core>,
@@ -94,10 +92,7 @@ impl Http {
         id: &RequestId,
         filter: &Raw,
     ) -> Result<Response<Incoming>, super::Fail> {
-        let params = Raw::from_members([("notifications", filter.clone())]);
-        let info = core.client_info();
-        let params = request_meta(Some(&params), &peer.revision, &info, &core.capabilities(true), None);
-        let request = Request { id: id.clone(), method: "subscriptions/listen".into(), params: Some(params) };
+        let request = listen_request(core, peer, id, filter);
         let mut headers = HeaderMap::new();
         mirror_method(&mut headers, "subscriptions/listen");
         let post = self.post(core, Some(peer), request.to_bytes(), headers);
@@ -106,6 +101,14 @@ impl Http {
             Err(_) => Err(super::Fail::Lost("no answer to subscriptions/listen in time".into())),
         }
     }
+}
+
+/// Asks to listen, by that filter.
+pub(crate) fn listen_request(core: &Core, peer: &Peer, id: &RequestId, filter: &Raw) -> Request {
+    let params = Raw::from_members([("notifications", filter.clone())]);
+    let info = core.client_info();
+    let params = request_meta(Some(&params), &peer.revision, &info, &core.capabilities(true), None);
+    Request { id: id.clone(), method: "subscriptions/listen".into(), params: Some(params) }
 }
 
 /// What is worth listening for: the lists that the server says may change, and the resources that were asked for.
@@ -145,36 +148,13 @@ async fn read(
     response: Response<Incoming>,
     id: &RequestId,
 ) -> Ended {
-    let mut decoder = Decoder::new(core.options.sse);
-    let mut body = response.into_body();
+    let mut told = Told::new(core.options.sse, response, id.clone());
     loop {
-        let data = match body.frame().await {
-            Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
-            Some(Err(_)) => return Ended::Stream(StreamEnd::Error),
-            None => return Ended::Stream(StreamEnd::Graceful),
-        };
-        let mut rest = &data[..];
-        loop {
-            let event = match decoder.next_event(&mut rest) {
-                Ok(Some(event)) => event,
-                Ok(None) => break,
-                Err(_) => return Ended::Stream(StreamEnd::Error),
-            };
-            let Some(text) = event.message().filter(|text| stream.on_event(None, Some(text), event.retry_ms))
-            else {
-                continue;
-            };
-            match parse_message(Bytes::copy_from_slice(text.as_bytes())) {
-                Ok(Message::Response(response)) if response.id == *id => {
-                    // An error is an answer for good; a result is a polite goodbye.
-                    return if response.reply.is_error() {
-                        Ended::Refused
-                    } else {
-                        Ended::Stream(StreamEnd::Graceful)
-                    };
-                }
-                _ => hear(core, text).await,
-            }
+        match told.next(stream).await {
+            Came::Message(text, _) => hear(core, text).await,
+            Came::Answer(Err(_)) => return Ended::Refused,
+            Came::Answer(Ok(_)) => return Ended::Stream(StreamEnd::Graceful),
+            Came::End(end) => return Ended::Stream(end),
         }
     }
 }

@@ -8,6 +8,7 @@ mod handshake;
 mod listen;
 mod standing;
 mod subscription;
+mod told;
 mod trouble;
 
 use crate::{
@@ -22,7 +23,7 @@ pub(crate) use handshake::initialize_params;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
-pub(crate) use listen::filter;
+pub(crate) use listen::{filter, listen_request};
 use parking_lot::RwLock;
 use std::sync::{
     Arc,

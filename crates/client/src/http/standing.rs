@@ -130,15 +130,15 @@ async fn read(
             if stream.on_event(id, event.message(), event.retry_ms)
                 && let Some(text) = event.message()
             {
-                hear(core, text).await;
+                hear(core, Bytes::copy_from_slice(text.as_bytes())).await;
             }
         }
     }
 }
 
 /// A message that belongs to no call.
-pub(super) async fn hear(core: &Arc<Core>, text: &str) {
-    let messages: Vec<Message> = match parse(Bytes::copy_from_slice(text.as_bytes())) {
+pub(super) async fn hear(core: &Arc<Core>, text: Bytes) {
+    let messages: Vec<Message> = match parse(text) {
         Ok(Body::Single(message)) => vec![message],
         Ok(Body::Batch(messages)) => messages.into_iter().flatten().collect(),
         Err(error) => {

@@ -4,6 +4,7 @@ use super::{
     Http,
     body::{Refusal, drain, has_type, retry_after, whole},
     exchange::{server_error, unauthorized},
+    told::{Came, Told},
 };
 use crate::{
     CallError, Peer,
@@ -13,11 +14,8 @@ use crate::{
 use bowline_proto::{
     client::{Standalone, StandaloneAction, StreamEnd},
     jsonrpc::{Message, RequestId, parse_message},
-    sse::Decoder,
 };
-use bytes::Bytes;
 use http::Response;
-use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -130,37 +128,15 @@ async fn read(
     response: Response<Incoming>,
     id: &RequestId,
 ) -> Ended {
-    let mut decoder = Decoder::new(core.options.sse);
-    let mut body = response.into_body();
+    let mut told = Told::new(core.options.sse, response, id.clone());
     loop {
-        let data = match body.frame().await {
-            Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
-            Some(Err(_)) => return Ended::Stream(StreamEnd::Error),
-            None => return Ended::Stream(StreamEnd::Graceful),
-        };
-        let mut rest = &data[..];
-        loop {
-            let event = match decoder.next_event(&mut rest) {
-                Ok(Some(event)) => event,
-                Ok(None) => break,
-                Err(_) => return Ended::Stream(StreamEnd::Error),
-            };
-            let Some(text) = event.message().filter(|text| stream.on_event(None, Some(text), event.retry_ms))
-            else {
-                continue;
-            };
-            match parse_message(Bytes::copy_from_slice(text.as_bytes())) {
-                Ok(Message::Notification(note)) => route.hear(core, &note),
-                Ok(Message::Response(response)) if response.id == *id => {
-                    // An error is an answer for good; a result is a polite goodbye.
-                    return match response.reply.into_result() {
-                        Err(error) => Ended::Refused(server_error(error)),
-                        Ok(_) => Ended::Stream(StreamEnd::Graceful),
-                    };
-                }
-                Ok(_) => {}
-                Err(error) => core.tell_noise(&error),
-            }
+        match told.next(stream).await {
+            Came::Message(_, Ok(Message::Notification(note))) => route.hear(core, &note),
+            Came::Message(_, Ok(_)) => {}
+            Came::Message(_, Err(error)) => core.tell_noise(&error),
+            Came::Answer(Err(error)) => return Ended::Refused(server_error(error)),
+            Came::Answer(Ok(_)) => return Ended::Stream(StreamEnd::Graceful),
+            Came::End(end) => return Ended::Stream(end),
         }
     }
 }

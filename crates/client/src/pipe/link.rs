@@ -5,7 +5,7 @@ use crate::{
     CallError, Era, Peer,
     core::{Core, random},
     ctx::Ctx,
-    http::{filter, initialize_params, server_error},
+    http::{filter, initialize_params, listen_request, server_error},
 };
 use bowline_proto::{
     client::{
@@ -310,11 +310,8 @@ async fn listen(core: Arc<Core>, live: Arc<Live>, peer: Arc<Peer>) {
                 () = core.closing() => return,
             }
         };
-        let params = Raw::from_members([("notifications", filter)]);
-        let info = core.client_info();
-        let params = request_meta(Some(&params), &peer.revision, &info, &core.capabilities(true), None);
         let id = core.next_id();
-        let request = Request { id: id.clone(), method: "subscriptions/listen".into(), params: Some(params) };
+        let request = listen_request(&core, &peer, &id, &filter);
         let Ok(waiting) = live.begin(&request).await else { return };
         tokio::select! {
             reply = waiting.reply() => match reply {

@@ -5,13 +5,10 @@ use super::link::{Live, PipeLink};
 use crate::{
     CallError, Peer,
     core::{Core, random},
-    http::server_error,
+    http::{listen_request, server_error},
     listening::{Route, no_listening, stopping},
 };
-use bowline_proto::{
-    client::request_meta,
-    jsonrpc::{Notification, Raw, Request, RequestId},
-};
+use bowline_proto::jsonrpc::{Notification, Raw, RequestId};
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -68,11 +65,8 @@ async fn listen(
     route: &Arc<Route>,
     stopped: &mut watch::Receiver<bool>,
 ) -> Ended {
-    let params = Raw::from_members([("notifications", route.filter.to_raw())]);
-    let info = core.client_info();
-    let params = request_meta(Some(&params), &peer.revision, &info, &core.capabilities(true), None);
     let id = core.next_id();
-    let request = Request { id: id.clone(), method: "subscriptions/listen".into(), params: Some(params) };
+    let request = listen_request(core, peer, &id, &route.filter.to_raw());
     // Before the request: its first answer must find it.
     core.routes.lock().insert(id.clone(), Arc::clone(route));
     let _routed = Routed { core, id: &id };

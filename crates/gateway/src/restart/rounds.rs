@@ -57,13 +57,13 @@ impl Keeper {
             let asked = match Asked::of(&result) {
                 Ok(Some(asked)) => asked,
                 Ok(None) => return Some(ended(call, result)),
-                Err(fault) => return Some(self.invalid(fault).into()),
+                Err(fault) => return Some(self.common.invalid(fault).into()),
             };
             if !is_modern(call)
                 && let Some(missing) = undeclared_by(call, &asked)
             {
                 let fault = format!("it asks the client for {missing}, which it does not declare");
-                return Some(self.invalid(&fault).into());
+                return Some(self.common.invalid(&fault).into());
             }
             if asked.questions.is_empty() {
                 sleep(COME_BACK).await;
@@ -84,12 +84,6 @@ impl Keeper {
             self.common.name
         );
         Some(ErrorObject::outcome_unknown("too_many_rounds", text).into())
-    }
-
-    fn invalid(&self, fault: &str) -> ErrorObject {
-        let text =
-            format!("{} answered with something that is not a valid response: {fault}", self.common.name);
-        ErrorObject::outcome_unknown("upstream_invalid", text)
     }
 
     /// What a modern server does not have and its client asks for.

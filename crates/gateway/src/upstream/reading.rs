@@ -141,7 +141,7 @@ impl Upstream {
                         let reply = Reply::Error(error);
                         let _ = pending.send(match reply.fault() {
                             None => Outcome::Answered(reply),
-                            Some(fault) => Outcome::Failed(self.invalid(fault)),
+                            Some(fault) => Outcome::Failed(self.common.invalid(fault)),
                         });
                     }
                 }
@@ -157,12 +157,7 @@ impl Upstream {
         self.common.counters.noise.up();
         let Some(pending) = our_id(id).and_then(|id| self.take(id)) else { return };
         tracing::warn!(target: "bowline::gateway", child = %self.name, "the server sent an answer that is not valid: {fault}");
-        let _ = pending.send(Outcome::Failed(self.invalid(fault)));
-    }
-
-    fn invalid(&self, fault: &str) -> ErrorObject {
-        let text = format!("{} answered with something that is not a valid response: {fault}", self.name);
-        ErrorObject::outcome_unknown("upstream_invalid", text)
+        let _ = pending.send(Outcome::Failed(self.common.invalid(fault)));
     }
 
     fn message(self: &Arc<Self>, message: Message) {

@@ -28,6 +28,7 @@ mod policy;
 mod post;
 mod refusal;
 mod resume;
+mod shown;
 
 pub use admit::{Admitted, Verb, admit};
 pub use authority::{AllowListError, AllowedHosts, AllowedOrigins};
@@ -47,3 +48,4 @@ pub use post::{
 };
 pub use refusal::{Refusal, session_not_found};
 pub use resume::{CursorFact, CursorKind, GoneReason, Resume, ResumeFacts, SessionFact, StreamFact, resume};
+pub use shown::address_shown;

@@ -79,13 +79,8 @@ impl RequestId {
     /// Appends the JSON text of this id.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Number(number) => {
-                if *number < 0 {
-                    out.push(b'-');
-                }
-                write_digits(out, number.unsigned_abs());
-            }
-            Self::Large(number) => write_digits(out, *number),
+            Self::Number(number) => out.extend_from_slice(Decimal::of_signed(*number).as_bytes()),
+            Self::Large(number) => out.extend_from_slice(Decimal::of(*number).as_bytes()),
             // Writing into a vector cannot fail.
             Self::String(text) => drop(serde_json::to_writer(out, &**text)),
         }
@@ -106,21 +101,6 @@ const fn count_digits(number: u64) -> usize {
         Some(log) => log as usize + 1,
         None => 1,
     }
-}
-
-fn write_digits(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        // The remainder of a division by ten fits a byte.
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 impl fmt::Display for RequestId {

@@ -1,8 +1,6 @@
 //! The members of an object, each as the text that it is.
 
-use super::Members;
-use serde::{Deserializer as _, de::Visitor};
-use std::fmt;
+use super::{Members, raw::read};
 
 /// The text of the member `name` of the object `text`: of the first one, should it stand twice.
 pub(super) fn find_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
@@ -45,18 +43,8 @@ fn visit_members<'a>(text: &'a str, mut see: impl FnMut(&str, &'a str)) -> Optio
 /// What a JSON string means, from its text between the quotes. Halves of surrogate pairs, which JSON can write and text cannot hold (Python writes them for
 /// names of files, say), become U+FFFD: the name stays one of its own.
 fn unescaped(inner: &str) -> String {
-    struct Text;
-    impl Visitor<'_> for Text {
-        type Value = String;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a string")
-        }
-        fn visit_bytes<E>(self, text: &[u8]) -> Result<String, E> {
-            Ok(String::from_utf8_lossy(text).into_owned())
-        }
-    }
     // The parser that found the string has checked its escapes.
-    serde_json::Deserializer::from_str(&format!("\"{inner}\"")).deserialize_bytes(Text).unwrap_or_default()
+    read(&format!("\"{inner}\"")).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! where a parser gives up: control characters in strings, `NaN`, bytes that are no text, an end in the middle, and the two ends of
 //! a message whose middle was thrown away.
 
-use super::RequestId;
+use super::{RequestId, scan::string_end};
 
 /// The members at the outermost level of a message that may be broken. Costs one pass over the text, and keeps none of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,8 @@ impl Outline {
                     }
                 }
                 b'"' => {
-                    let Some(close) = string_end(text, at) else { break };
+                    let Some(end) = string_end(text, at) else { break };
+                    let close = end - 1;
                     if depth == 1
                         && let Some(value) = after_colon(text, close + 1)
                     {
@@ -132,22 +133,10 @@ pub(super) fn starts(text: &[u8]) -> impl Iterator<Item = usize> + '_ {
 fn scalar(value: &[u8]) -> Option<&str> {
     let value = value.trim_ascii_start();
     let end = match value.first()? {
-        b'"' => string_end(value, 0)? + 1,
+        b'"' => string_end(value, 0)?,
         _ => value.iter().position(|byte| matches!(byte, b',' | b'}') || byte.is_ascii_whitespace())?,
     };
     std::str::from_utf8(&value[..end]).ok()
-}
-
-/// The closing quote of the string whose opening quote is at `at`.
-fn string_end(text: &[u8], at: usize) -> Option<usize> {
-    let mut from = at + 1;
-    loop {
-        let hit = from + memchr::memchr2(b'"', b'\\', text.get(from..)?)?;
-        if text[hit] == b'"' {
-            return Some(hit);
-        }
-        from = hit + 2;
-    }
 }
 
 /// The opening quote of the string whose closing quote is at `at`.

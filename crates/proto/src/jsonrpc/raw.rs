@@ -150,7 +150,7 @@ impl Raw {
 }
 
 /// Reads well-formed JSON: where that fails for its form, it is for halves of characters.
-fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     match serde_json::from_str(text) {
         Err(error) if error.is_syntax() => match super::surrogates::whole_characters(text) {
             Some(text) => serde_json::from_str(&text),

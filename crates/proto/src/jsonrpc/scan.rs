@@ -147,8 +147,8 @@ fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where the string that begins at `at` has ended.
-fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
+/// Behind the closing quote of the string that begins at `at`.
+pub(super) fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
     if bytes.get(at) != Some(&b'"') {
         return None;
     }
